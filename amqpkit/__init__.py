@@ -1,0 +1,79 @@
+"""Topology, consumers and publishers for RabbitMQ; importing this loads no client library.
+
+Names are looked up on first use, so that a tool which only wants `Payload` pays neither for a
+broker client nor for a YAML parser.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqpkit.declare.load import load_topology
+    from amqpkit.deliver.consumer import Consumer, Context
+    from amqpkit.deliver.payload import Payload
+    from amqpkit.deliver.publisher import Publisher
+    from amqpkit.deliver.worker import Worker
+    from amqpkit.errors import (
+        AmqpkitError,
+        MessageTooLarge,
+        Nacked,
+        PublishError,
+        PublishTimeout,
+        PublishUncertain,
+        TopologyError,
+        Unroutable,
+    )
+    from amqpkit.model import DeadLetter, Discard, RetryAfter, Topology
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AmqpkitError": "amqpkit.errors",
+    "Consumer": "amqpkit.deliver.consumer",
+    "Context": "amqpkit.deliver.consumer",
+    "DeadLetter": "amqpkit.model",
+    "Discard": "amqpkit.model",
+    "MessageTooLarge": "amqpkit.errors",
+    "Nacked": "amqpkit.errors",
+    "Payload": "amqpkit.deliver.payload",
+    "PublishError": "amqpkit.errors",
+    "PublishTimeout": "amqpkit.errors",
+    "PublishUncertain": "amqpkit.errors",
+    "Publisher": "amqpkit.deliver.publisher",
+    "RetryAfter": "amqpkit.model",
+    "Topology": "amqpkit.model",
+    "TopologyError": "amqpkit.errors",
+    "Unroutable": "amqpkit.errors",
+    "Worker": "amqpkit.deliver.worker",
+    "load_topology": "amqpkit.declare.load",
+}
+
+__all__ = [
+    "AmqpkitError",
+    "Consumer",
+    "Context",
+    "DeadLetter",
+    "Discard",
+    "MessageTooLarge",
+    "Nacked",
+    "Payload",
+    "PublishError",
+    "PublishTimeout",
+    "PublishUncertain",
+    "Publisher",
+    "RetryAfter",
+    "Topology",
+    "TopologyError",
+    "Unroutable",
+    "Worker",
+    "load_topology",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        msg = f"module 'amqpkit' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value

@@ -1,0 +1,137 @@
+"""Every error that amqpkit raises.
+
+AmqpkitError
+├── TopologyError            the file is wrong; carries every Problem, each with its place
+├── ConsumerError            a Consumer, a Payload or their fit to the topology is wrong
+├── BrokerError              the broker or the way to it
+│   ├── ConnectionFailed     nobody answers there (worth another try)
+│   ├── AccessRefused        wrong password, missing vhost, missing permission (trying again will not help)
+│   ├── QueueMissing         the queue to consume from is not there
+│   └── Refused              the broker refused a declaration
+└── PublishError             a message's fate; never raised for a confirmed and routed message
+    ├── Unroutable           no queue would get it (or its exchange is missing): nothing was stored
+    ├── Nacked               the broker refused it, as a full queue does; other queues of a fan-out may have it
+    ├── PublishTimeout       not sent within the deadline: nothing was stored
+    ├── PublishUncertain     sent, and its fate is unknown: it may be stored now or later
+    └── Unsendable           no broker could ever take it
+        └── MessageTooLarge  body or headers over the limit
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class AmqpkitError(Exception):
+    """Whatever amqpkit raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault of a topology file: where, what, and what to do."""
+
+    place: str
+    """`file:line:column`, or the file alone."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+class TopologyError(AmqpkitError):
+    """The topology file is wrong; all its problems at once."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        """Keep the problems in the order in which the file has them."""
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class ConsumerError(AmqpkitError):
+    """A consumer, a payload class or their fit to the topology is wrong."""
+
+
+class BrokerError(AmqpkitError):
+    """The broker, or the way to it, failed."""
+
+
+class ConnectionFailed(BrokerError):
+    """Nobody answers at the broker's address; another try may work."""
+
+
+class AccessRefused(BrokerError):
+    """The broker knows us and says no: password, vhost or permission. Trying again will not help."""
+
+
+class QueueMissing(BrokerError):
+    """The queue to consume from does not exist."""
+
+    def __init__(self, queue: str) -> None:
+        """Name the queue and the remedy."""
+        self.queue = queue
+        super().__init__(f'queue "{queue}" does not exist on the broker; run `amqpkit apply` first')
+
+
+class Refused(BrokerError):
+    """The broker refused to declare an object.
+
+    `object` is its address (`queue email.send`), `argument` what differs when the broker names it,
+    `wanted` and `actual` both values, `remedy` what to do.
+    """
+
+    def __init__(  # noqa: PLR0913 - an error's five facts
+        self, *, object: str, reason: str, argument: str = "", wanted: str = "", actual: str = "", remedy: str = ""
+    ) -> None:
+        """Put the facts into one sentence."""
+        self.object, self.reason, self.argument = object, reason, argument
+        self.wanted, self.actual, self.remedy = wanted, actual, remedy
+        what = f"{argument} is {actual} on the broker, the file wants {wanted}" if argument else reason
+        super().__init__(f"{object}: {what}" + (f"; {remedy}" if remedy else ""))
+
+
+class PublishError(AmqpkitError):
+    """A message was not confirmed; the class says what is known of it."""
+
+    verb = "was not published"
+
+    def __init__(self, reason: str = "", *, exchange: str = "", routing_key: str = "", message_id: str = "") -> None:
+        """Name the message and where it was going."""
+        self.exchange, self.routing_key, self.message_id, self.reason = exchange, routing_key, message_id, reason
+        where = f'exchange "{exchange}"' if exchange else "the default exchange"
+        text = f'message {message_id or "without id"} to {where} with key "{routing_key}" {self.verb}'
+        super().__init__(f"{text}: {reason}" if reason else text)
+
+
+class Unroutable(PublishError):
+    """No queue would get the message, or its exchange does not exist: nothing was stored."""
+
+    verb = "reaches no queue"
+
+
+class Nacked(PublishError):
+    """The broker refused the message, as a full queue does; other queues of a fan-out may have it."""
+
+    verb = "was refused by the broker"
+
+
+class PublishTimeout(PublishError):
+    """The message was not sent within the deadline; nothing was stored."""
+
+    verb = "could not be sent in time"
+
+
+class PublishUncertain(PublishError):
+    """The message was sent and its fate is unknown: it may be stored now or later."""
+
+    verb = "was sent, but no confirm came"
+
+
+class Unsendable(PublishError):
+    """No broker could ever take this message as it is."""
+
+    verb = "cannot be sent"
+
+
+class MessageTooLarge(Unsendable):
+    """Body over the broker's limit, or headers over one frame (broker-measured: 131,064 bytes)."""
+
+    verb = "is too large"

@@ -1,0 +1,176 @@
+"""The seams: what the kit needs of a broker, a clock and a store, as Protocols of at most five verbs."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from amqpkit.model import DeclaredObject, Message, Received, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """Who answered: its product version (`4.3.6`) and the cluster's name."""
+
+    version: str
+    cluster_name: str
+
+
+class Delivery(Received, Protocol):
+    """A received message and its end: exactly one of the three verbs, once.
+
+    A verb on a delivery whose channel is gone does nothing: the broker redelivers by itself.
+    `alive` says so beforehand. Verbs return at once; acks are merged and sent within the loop turn.
+    """
+
+    @property
+    def alive(self) -> bool:
+        """Whether the channel that it came on still stands."""
+
+    def ack(self) -> None:
+        """Settle: the broker forgets the message."""
+
+    def requeue(self) -> None:
+        """`basic.nack(requeue=True)`: back to the queue at once (on 4.3 it does not count as a crash)."""
+
+    def refuse(self) -> None:
+        """`basic.nack(requeue=False)`: to the queue's own dead-letter exchange, untouched."""
+
+
+class Subscription(Protocol):
+    """One consumer on one queue, kept alive by its transport."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker delivers to us now."""
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done when the transport has given up for good: it carries the BrokerError."""
+
+    async def pause(self) -> None:
+        """Stop deliveries (`basic.cancel`); what was delivered can still be settled. Final: it does not resume."""
+
+    async def close(self) -> None:
+        """End the consumer's channel after every ack so far has safely reached the broker.
+
+        Quorum queues lose acks that are followed at once by a close (measured): the transport sees to it.
+        """
+
+
+class Transport(Protocol):
+    """The way to a broker for messages; keeps its connections alive by itself."""
+
+    @property
+    def broker(self) -> BrokerInfo:
+        """Who answered; only after `open`."""
+
+    async def open(self) -> None:
+        """Connect; raises AccessRefused at once, ConnectionFailed when nobody answers within the timeout."""
+
+    def publish(
+        self, exchange: str, routing_key: str, message: Message, *, mandatory: bool = True, timeout: float = 30.0
+    ) -> asyncio.Future[None]:
+        """Send now or as soon as a connection stands; a plain call.
+
+        The future is done when the broker has confirmed (and routed, if mandatory), or carries a PublishError.
+        Unsendable is carried too, never raised. `timeout` in seconds covers everything. Cancelling the future
+        abandons the wait, not the message.
+        """
+
+    async def consume(self, queue: str, *, prefetch: int, deliver: Callable[[Delivery], None]) -> Subscription:
+        """Start a consumer; `deliver` is a plain call made for each delivery, and must only enqueue.
+
+        Raises QueueMissing or AccessRefused when that is so from the start; later losses are the transport's
+        own to mend.
+        """
+
+    async def depth(self, queue: str) -> int:
+        """How many messages are ready there (passive declare); raises QueueMissing."""
+
+    async def close(self) -> None:
+        """Close the connections; unconfirmed publishes become PublishUncertain."""
+
+
+class Admin(Protocol):
+    """The way to a broker for declarations, in one vhost."""
+
+    async def identify(self) -> BrokerInfo:
+        """Say who answers; raises AccessRefused, ConnectionFailed."""
+
+    async def read(self) -> Topology:
+        """Read what is there as a Topology (exchanges, queues, bindings, policies; not the broker's own)."""
+
+    async def create(self, wanted: DeclaredObject) -> None:
+        """Declare an object (a policy is overwritten); raises Refused."""
+
+    async def delete(self, unwanted: DeclaredObject) -> None:
+        """Delete an object; one that is missing is fine."""
+
+    async def close(self) -> None:
+        """Give back the connections."""
+
+
+class Clock(Protocol):
+    """Time for those who perform; judgement gets it as an argument."""
+
+    def now(self) -> datetime:
+        """Now, aware, in UTC."""
+
+    async def sleep(self, seconds: float, /) -> Any:
+        """Wait."""
+
+    def call_later(self, seconds: float, callback: Callable[[], object], /) -> Callable[[], None]:
+        """Call back after a while unless the returned function is called before."""
+
+
+class Hold(Enum):
+    """What a store says to a claim."""
+
+    CLAIMED = auto()
+    DONE = auto()
+    HELD = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The answer to a claim; `seconds` is how long a held lease may last."""
+
+    hold: Hold
+    seconds: float = 0.0
+
+
+class IdempotencyStore(Protocol):
+    """Who works on what, and what is done; `key` is queue + message key."""
+
+    async def claim(self, key: str, *, lease: float) -> Claimed:
+        """Take the key for `lease` seconds, unless it is done or another holds it."""
+
+    async def renew(self, key: str, *, lease: float) -> bool:
+        """Extend our lease; False when it was lost."""
+
+    async def complete(self, key: str, result: bytes | None) -> None:
+        """Mark done, for ever as far as the store keeps it."""
+
+    async def release(self, key: str) -> None:
+        """Give the key back; nothing happens unless we hold it."""
+
+
+class NoStore:
+    """Remembers nothing: every claim is granted."""
+
+    async def claim(self, key: str, *, lease: float) -> Claimed:  # noqa: ARG002
+        """Grant it."""
+        return Claimed(Hold.CLAIMED)
+
+    async def renew(self, key: str, *, lease: float) -> bool:  # noqa: ARG002
+        """Keep it."""
+        return True
+
+    async def complete(self, key: str, result: bytes | None) -> None:
+        """Forget it."""
+
+    async def release(self, key: str) -> None:
+        """Forget it."""
