@@ -1,18 +1,12 @@
 """A RabbitMQ in a container, for tests: fresh, reachable from this machine only, impatient where RabbitMQ would wait minutes.
 
-Needs the `testing` extra and a Docker engine. `with RabbitMQContainer() as rabbitmq: ...` gives `rabbitmq.url` and `rabbitmq.api`.
+Needs the `testing` extra and a Docker engine on this machine. `with RabbitMQContainer() as rabbitmq: ...` gives `rabbitmq.url` and `rabbitmq.api`.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
-
-# Both are read when testcontainers is imported, hence before it. Its reaper is one more image, pulled from a registry
-# that may not answer; and inside a container it would look for brokers at the gateway, where loopback ports are not.
-os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
-os.environ.setdefault("TESTCONTAINERS_CONNECTION_MODE", "docker_host")
 
 try:
     from testcontainers.core.container import DockerContainer
@@ -27,11 +21,17 @@ if TYPE_CHECKING:
 AMQP: Final = 5672
 MANAGEMENT: Final = 15672
 
-# Application settings of RabbitMQ's own, given on its command line: this works in every image, with nothing mounted.
-IMPATIENT: Final[Mapping[str, int]] = {
-    "dead_letter_worker_publisher_confirm_timeout": 2000,
-    "channel_tick_interval": 1000,
-    "collect_statistics_interval": 1000,
+# Settings of RabbitMQ's applications, given on its command line: this works in every image, with nothing mounted.
+IMPATIENT: Final[Mapping[str, str]] = {
+    # How soon an unconfirmed dead-letter publish is repeated (180 s by default).
+    "rabbit dead_letter_worker_publisher_confirm_timeout": "2000",
+    # How often a channel looks at its consumers' timeouts (60 s by default).
+    "rabbit channel_tick_interval": "1000",
+    # How old the management API's counts and lists may be (5 s by default): both its source and its samples decide.
+    "rabbit collect_statistics_interval": "1000",
+    "rabbitmq_management_agent sample_retention_policies": (
+        "[{global,[{605,1},{3660,60},{29400,600},{86400,1800}]},{basic,[{605,1},{3600,60}]},{detailed,[{605,1}]}]"
+    ),
 }
 
 
@@ -55,7 +55,7 @@ class RabbitMQContainer(DockerContainer):
         super().__init__(image, labels=dict(labels or {}), hostname="localhost")
         self.username = username
         self.password = password
-        settings = " ".join(f"-rabbit {key} {value}" for key, value in IMPATIENT.items())
+        settings = " ".join(f"-{key} {value}" for key, value in IMPATIENT.items())
         self.with_env("RABBITMQ_DEFAULT_USER", username)
         self.with_env("RABBITMQ_DEFAULT_PASS", password)
         self.with_env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", settings)
@@ -80,6 +80,10 @@ class RabbitMQContainer(DockerContainer):
         """The URL of the management API, credentials included, without a trailing slash."""
         return f"http://{self._authority(MANAGEMENT)}"
 
+    def get_container_host_ip(self) -> str:
+        """Return the address that the ports are bound to; testcontainers would guess at a gateway inside a container."""
+        return "127.0.0.1"
+
     def start(self) -> Self:
         """Start RabbitMQ and wait until it is ready; a container that does not get there is removed."""
         try:
@@ -89,7 +93,5 @@ class RabbitMQContainer(DockerContainer):
             raise
 
     def _authority(self, port: int) -> str:
-        host = self.get_container_host_ip()
-        # "localhost" may resolve to ::1 first, where nothing listens.
-        host = "127.0.0.1" if host == "localhost" else host
-        return f"{quote(self.username, safe='')}:{quote(self.password, safe='')}@{host}:{self.get_exposed_port(port)}"
+        credentials = f"{quote(self.username, safe='')}:{quote(self.password, safe='')}"
+        return f"{credentials}@{self.get_container_host_ip()}:{self.get_exposed_port(port)}"

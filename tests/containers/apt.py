@@ -76,7 +76,7 @@ def mirror(candidates: list[Source], codename: str) -> str:
     archives = [
         source.uri.rstrip("/")
         for source in candidates
-        if source.uri.startswith(("http://", "https://", "file:", "ftp://"))
+        if source.uri.startswith(("http://", "https://"))
         and not BESIDE.search(source.suite)
         and (source.suite == codename or source.suite in RELEASES)
         and "main" in source.components
@@ -84,7 +84,7 @@ def mirror(candidates: list[Source], codename: str) -> str:
     # Other vendors' archives carry Debian's suite names too; Debian's own is conventionally at .../debian.
     for uri in sorted(archives, key=lambda uri: not re.search(r"/debian(/|$)", uri)):
         return uri
-    message = "no Debian archive (http, https, ftp or file, component main) in /etc/apt/sources.list or sources.list.d"
+    message = "no Debian archive (http or https, component main) in /etc/apt/sources.list or sources.list.d"
     raise NoMirrorError(message)
 
 

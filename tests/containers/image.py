@@ -22,6 +22,8 @@ from tests.containers.engine import Say
 HERE = Path(__file__).parent
 SCRIPT = HERE / "build-image"
 SETTINGS = HERE.parent.parent / "docker" / "rabbitmq"
+# /tmp may be memory, and a root file system is a quarter of a gigabyte.
+SCRATCH = Path("/var/tmp")
 BUILT = "amqpkit-test-rabbitmq"
 RECIPE = "amqpkit.test.recipe"
 # What a Dockerfile would say. The node makes its cookie and its files at the first start.
@@ -82,6 +84,9 @@ def obtain(images: tuple[Image, ...], client: docker.DockerClient, say: Say) -> 
         missing = [image for image in images if found[image.id] is None]
         if missing:
             prepare_to_build(missing, say)
+            for leftover in SCRATCH.glob("amqpkit-image-*"):
+                # Of a run that was killed: only one at a time builds.
+                shutil.rmtree(leftover, ignore_errors=True)
             say("building them from Debian packages instead, about a minute; the next run finds them built")
             with ThreadPoolExecutor() as pool:
                 found.update(zip([image.id for image in missing], pool.map(lambda image: build(image, client, say), missing)))
@@ -108,7 +113,8 @@ def pulled(image: Image, client: docker.DockerClient, say: Say) -> str | None:
         client.images.pull(repository, tag=tag)
     # Every way of not getting it leads to the same next step; requests' errors are OSErrors.
     except (docker.errors.DockerException, OSError) as error:
-        say(f"{image.name} cannot be pulled: {str(error)[:200]}")
+        said = getattr(error, "explanation", None) or error
+        say(f"{image.name} cannot be pulled: {str(said)[:160]}")
         return None
     return image.name
 
@@ -132,7 +138,7 @@ def prepare_to_build(missing: list[Image], say: Say) -> None:
 
 def build(image: Image, client: docker.DockerClient, say: Say) -> str:
     """Build an image from Debian's packages and give it to the engine. Raises NoImageError with the script's last words."""
-    with tempfile.TemporaryDirectory(prefix="amqpkit-image-", dir="/var/tmp") as directory:  # noqa: S108 - /tmp may be memory
+    with tempfile.TemporaryDirectory(prefix="amqpkit-image-", dir=SCRATCH) as directory:
         tar = Path(directory) / "root.tar"
         command = [str(SCRIPT), image.suite, str(tar)]
         environ = {**os.environ, "PATH": engine.daemon_path()}
