@@ -12,6 +12,11 @@ from typing import Any, Literal, Protocol
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+def nothing() -> Mapping[str, Any]:
+    """Give the one empty, read-only mapping (a dataclass takes no unhashable default, and 3.11 cannot hash it)."""
+    return NOTHING
+
+
 # --- what is declared -------------------------------------------------------------------------
 
 
@@ -24,7 +29,7 @@ class Exchange:
     durable: bool = True
     auto_delete: bool = False
     internal: bool = False
-    arguments: Mapping[str, Any] = NOTHING
+    arguments: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Queue:
     durable: bool = True
     auto_delete: bool = False
     exclusive: bool = False
-    arguments: Mapping[str, Any] = NOTHING
+    arguments: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Binding:
     destination: str
     routing_key: str = ""
     destination_type: Literal["queue", "exchange"] = "queue"
-    arguments: Mapping[str, Any] = NOTHING
+    arguments: Mapping[str, Any] = field(default_factory=nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +88,10 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Consume:
-    """How a worker reads a queue; `timeout` in seconds, `rate` in messages a second."""
+    """How a worker reads a queue; `timeout` in seconds, `rate` in messages a second; None: the file does not say."""
 
-    prefetch: int = 10
-    concurrency: int = 10
+    prefetch: int | None = None
+    concurrency: int | None = None
     timeout: float | None = None
     rate: float | None = None
 
@@ -156,8 +161,8 @@ class Topology:
     queues: tuple[Queue, ...] = ()
     bindings: tuple[Binding, ...] = ()
     policies: tuple[Policy, ...] = ()
-    work_queues: Mapping[str, WorkQueue] = field(default_factory=lambda: NOTHING)
-    routes: Mapping[str, Route] = field(default_factory=lambda: NOTHING)
+    work_queues: Mapping[str, WorkQueue] = field(default_factory=nothing)
+    routes: Mapping[str, Route] = field(default_factory=nothing)
     owns: tuple[str, ...] = ()
     vhost: str | None = None
 
@@ -171,7 +176,7 @@ class Properties:
 
     content_type: str | None = None
     content_encoding: str | None = None
-    headers: Mapping[str, Any] = NOTHING
+    headers: Mapping[str, Any] = field(default_factory=nothing)
     delivery_mode: int | None = None
     priority: int | None = None
     correlation_id: str | None = None

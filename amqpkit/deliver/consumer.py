@@ -1,0 +1,255 @@
+"""Consumer classes, what their handlers are told, and whether they fit the topology.
+
+No I/O here: a consumer says what it wants, the worker does it.
+"""
+
+import inspect
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
+
+from amqpkit.deliver import headers as h
+from amqpkit.deliver.payload import Payload, registry
+from amqpkit.errors import ConsumerError
+from amqpkit.model import Properties, Queue, Received, Topology
+
+P = TypeVar("P", bound=Payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a handler may know of its message besides the payload.
+
+    `exchange` and `routing_key` are those of the first publish, also after retries. `attempt` counts from 1.
+    """
+
+    queue: str
+    exchange: str
+    routing_key: str
+    attempt: int
+    attempts: int
+    properties: Properties = field(repr=False)
+    redelivered: bool = False
+    published_at: datetime | None = None
+
+    @property
+    def message_id(self) -> str | None:
+        """The message's id, the same through retries and replays; None when its producer gave none."""
+        return self.properties.message_id
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The producer's correlation id."""
+        return self.properties.correlation_id
+
+    @property
+    def headers(self) -> Mapping[str, Any]:
+        """All headers, read-only by convention."""
+        return self.properties.headers
+
+    @property
+    def last_attempt(self) -> bool:
+        """Whether the message is dead if this attempt fails."""
+        return self.attempt >= self.attempts
+
+
+def context_of(received: Received, past: h.Past, attempts: int) -> Context:
+    """Tell a handler about its message."""
+    exchange, routing_key = h.read_origin(received)
+    return Context(
+        queue=received.queue,
+        exchange=exchange,
+        routing_key=routing_key,
+        attempt=past.attempt + 1,
+        attempts=attempts,
+        properties=received.properties,
+        redelivered=received.redelivered,
+        published_at=h.read_published_at(received),
+    )
+
+
+class Consumer(Generic[P]):
+    """Handles the messages of one queue; subclass it with the payload and the queue's name.
+
+    `class SendEmail(Consumer[EmailSend], queue="email.send")`, or `Consumer[A | B]` for several types.
+    `handle` is `async def`, or a plain `def` that then runs in a thread. It returns (the message is acked), raises
+    (it is retried, then dead-lettered), or returns or raises DeadLetter, RetryAfter or Discard. It cannot ack.
+
+    `prefetch`, `concurrency` and `timeout` (seconds) are defaults: the topology file and the command line win.
+    A consumer of a plain queue, which has no delays to retry through, says `retry = None`.
+    Raises ConsumerError at class definition when payload or queue is missing.
+    """
+
+    queue: ClassVar[str] = ""
+    never_retry: ClassVar[tuple[type[BaseException], ...]] = ()
+    retry: ClassVar[Literal["file"] | None] = "file"
+    prefetch: ClassVar[int | None] = None
+    concurrency: ClassVar[int | None] = None
+    timeout: ClassVar[float | None] = None
+    payloads: ClassVar[tuple[type[Payload], ...]] = ()
+
+    def __init_subclass__(cls, *, queue: str | None = None, **kwargs: Any) -> None:
+        """Read the payload classes from `Consumer[...]` and check what can be checked without a topology."""
+        super().__init_subclass__(**kwargs)
+        if queue is not None:
+            cls.queue = queue
+        payloads = _payloads_of(cls)
+        if payloads:
+            registry(payloads)
+            cls.payloads = payloads
+        if not cls.payloads:
+            msg = f'{cls.__name__} does not say what it handles: class {cls.__name__}(Consumer[YourPayload], queue="…")'
+            raise ConsumerError(msg)
+        if not cls.queue:
+            msg = f'{cls.__name__} does not say its queue: class {cls.__name__}(Consumer[…], queue="…")'
+            raise ConsumerError(msg)
+        if cls.handle is Consumer.handle:
+            msg = f"{cls.__name__} has no `handle(self, payload, context)`"
+            raise ConsumerError(msg)
+
+    def handle(self, payload: P, context: Context) -> object:
+        """Do the work for one message; see the class for what it may return and raise."""
+        raise NotImplementedError
+
+    @classmethod
+    def is_async(cls) -> bool:
+        """Whether `handle` awaits, or runs in a thread."""
+        return inspect.iscoroutinefunction(cls.handle)
+
+
+def _payloads_of(cls: type) -> tuple[type[Payload], ...]:
+    for base in getattr(cls, "__orig_bases__", ()):
+        if get_origin(base) is not None and issubclass(get_origin(base), Consumer):
+            (argument,) = get_args(base)
+            return _members(argument, cls)
+    return ()
+
+
+def _members(argument: object, cls: type) -> tuple[type[Payload], ...]:
+    if isinstance(argument, TypeVar):
+        return ()
+    parts = get_args(argument) if get_origin(argument) in (Union, types.UnionType) else (argument,)
+    for part in parts:
+        if not (isinstance(part, type) and issubclass(part, Payload) and part is not Payload):
+            msg = f"{cls.__name__} handles {part!r}, which is not a subclass of Payload"
+            raise ConsumerError(msg)
+    return tuple(p for p in parts if isinstance(p, type) and issubclass(p, Payload))
+
+
+# --- how it is run -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of how a queue is consumed, and where it comes from, for the start-up banner."""
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a queue is consumed; `timeout` in seconds, `rate` in messages a second."""
+
+    prefetch: Setting
+    concurrency: Setting
+    timeout: Setting
+    rate: Setting
+
+
+def pace_of(consumer: Consumer[Any], topology: Topology, *, overrides: Mapping[str, Any] | None = None) -> Pace:
+    """Settle each value: command line, then file, then class, then default; raises ConsumerError for nonsense."""
+    line = overrides or {}
+    work = topology.work_queues.get(consumer.queue)
+    file = work.consume if work else None
+
+    def settle(name: str, default: object) -> Setting:
+        for value, source in (
+            (line.get(name), "command line"),
+            (getattr(file, name, None), "file"),
+            (getattr(consumer, name, None), "class"),
+        ):
+            if value is not None:
+                return Setting(value, source)
+        return Setting(default, "default")
+
+    prefetch = settle("prefetch", 10)
+    pace = Pace(prefetch, settle("concurrency", prefetch.value), settle("timeout", None), settle("rate", None))
+    _check_pace(consumer, pace, work.consumer_timeout if work else None)
+    return pace
+
+
+def _check_pace(consumer: Consumer[Any], pace: Pace, consumer_timeout: float | None) -> None:
+    name = type(consumer).__name__
+    for what, low in (("prefetch", 1), ("concurrency", 1)):
+        setting: Setting = getattr(pace, what)
+        if not isinstance(setting.value, int) or setting.value < low:
+            msg = f"{name}: {what} is {setting.value!r} ({setting.source}); it must be a whole number from {low}"
+            raise ConsumerError(msg)
+    timeout = pace.timeout.value
+    if timeout is not None and timeout <= 0:
+        msg = f"{name}: timeout is {timeout!r} ({pace.timeout.source}); it must be above 0 seconds"
+        raise ConsumerError(msg)
+    if timeout is not None and consumer_timeout is not None and timeout >= consumer_timeout:
+        msg = (
+            f"{name}: timeout ({timeout:g} s, {pace.timeout.source}) must be below consumer-timeout "
+            f"({consumer_timeout:g} s), or the broker takes the message back first"
+        )
+        raise ConsumerError(msg)
+
+
+def check_consumers(topology: Topology, consumers: Iterable[Consumer[Any]]) -> None:
+    """Raise ConsumerError with every way in which the consumers do not fit the topology."""
+    faults: list[str] = []
+    seen: dict[str, str] = {}
+    plain = {queue.name: queue for queue in topology.queues}
+    for consumer in consumers:
+        name = type(consumer).__name__
+        other = seen.setdefault(consumer.queue, name)
+        if other != name:
+            faults.append(f'{other} and {name} both consume queue "{consumer.queue}"')
+        if consumer.queue in topology.work_queues:
+            faults += _misfits(consumer, topology)
+        elif consumer.queue in plain:
+            faults += _plain_misfits(consumer, plain[consumer.queue], topology)
+        else:
+            faults.append(f'{name}: queue "{consumer.queue}" is not in the topology{_near(consumer.queue, plain)}')
+    if not seen:
+        faults.append("there is no consumer to run")
+    if faults:
+        raise ConsumerError("\n".join(faults))
+
+
+def _misfits(consumer: Consumer[Any], topology: Topology) -> list[str]:
+    work, name = topology.work_queues[consumer.queue], type(consumer).__name__
+    faults = [
+        f'{name}: queue "{work.name}" does not accept "{cls.payload_type}" (it accepts {", ".join(work.accepts)}); '
+        "add it to `accepts`"
+        for cls in consumer.payloads
+        if cls.payload_type not in work.accepts
+    ]
+    if consumer.retry is None:
+        faults.append(f'{name} says retry = None, but "{work.name}" is a work queue: write `retry: none` in the file')
+    return faults
+
+
+def _plain_misfits(consumer: Consumer[Any], queue: Queue, topology: Topology) -> list[str]:
+    name = type(consumer).__name__
+    if consumer.retry is not None:
+        return [
+            f'{name}: "{queue.name}" is a plain queue and has no delays to retry through; '
+            "say `retry = None` (failures are then refused to its dead-letter exchange) or make it a work queue"
+        ]
+    by_policy = any("dead-letter-exchange" in policy.definition for policy in topology.policies)
+    if "x-dead-letter-exchange" not in queue.arguments and not by_policy:
+        return [f'{name}: queue "{queue.name}" has no dead-letter exchange; its failures would be lost']
+    return []
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    import difflib  # noqa: PLC0415 - only for an error
+
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f' (did you mean "{near[0]}"?)' if near else ""

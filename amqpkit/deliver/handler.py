@@ -1,0 +1,136 @@
+"""Calling a handler: awaited or in a thread, within its timeout, in a context of its own."""
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Executor
+from concurrent.futures import Future as ThreadFuture
+from typing import Any
+
+from amqpkit.deliver.consumer import Consumer, Context
+from amqpkit.deliver.effects import HandlerTimeout, Stopped
+from amqpkit.deliver.payload import Payload
+from amqpkit.ports import Clock
+
+
+class Halt:
+    """Ends every wait inside its scopes at once, when the grace period is over."""
+
+    def __init__(self) -> None:
+        """Start with nothing to end."""
+        self.now = False
+        self._scopes: set[asyncio.Timeout] = set()
+
+    def halt(self) -> None:
+        """End all scopes, those entered later too."""
+        self.now = True
+        when = asyncio.get_running_loop().time()
+        for scope in self._scopes:
+            scope.reschedule(when)
+
+    async def guard(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Await `work`, but no longer than until `halt`: then it is cancelled and Stopped is raised."""
+        if self.now:
+            work.close()
+            raise Stopped("the worker stops")
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                self._scopes.add(scope)
+                try:
+                    return await work
+                finally:
+                    self._scopes.discard(scope)
+        except TimeoutError:
+            if scope.expired():
+                raise Stopped("the worker stops") from None
+            raise
+
+
+class Handler:
+    """One consumer's `handle`, called for one message at a time; a worker has one for each unit of concurrency."""
+
+    def __init__(self, consumer: Consumer[Any], *, timeout: float | None, clock: Clock, threads: Executor) -> None:
+        """Keep the parts; `timeout` in seconds."""
+        self._handle: Callable[..., Any] = consumer.handle
+        self._async = consumer.is_async()
+        self._timeout, self._clock, self._threads = timeout, clock, threads
+        self.abandoned: ThreadFuture[Any] | None = None
+
+    async def call(self, payload: Payload, context: Context) -> object:
+        """Call it and return its value; raises what it raises, or HandlerTimeout.
+
+        A thread cannot be cancelled: after a timeout it is `abandoned` and runs on.
+        """
+        if self._timeout is None:
+            return await self._run(payload, context)
+        scope, loop = asyncio.timeout(None), asyncio.get_running_loop()
+        # the timer is the clock's, virtual time included; asyncio's own scope then does the careful cancelling
+        disarm = self._clock.call_later(self._timeout, lambda: scope.reschedule(loop.time()))
+        try:
+            async with scope:
+                try:
+                    return await self._run(payload, context)
+                finally:
+                    disarm()
+        except TimeoutError as error:
+            if scope.expired():
+                msg = f"the handler took longer than {self._timeout:g} s"
+                raise HandlerTimeout(msg) from error
+            raise
+
+    async def _run(self, payload: Payload, context: Context) -> object:
+        own = contextvars.copy_context()
+        if self._async:
+            # called inside too: what a handler sets before its first await stays its own
+            return await InContext(own.run(self._handle, payload, context), own)
+        thread = self._threads.submit(own.run, self._handle, payload, context)
+        try:
+            return await asyncio.wrap_future(thread)
+        except asyncio.CancelledError:
+            if not thread.cancel():
+                self.abandoned = thread
+            raise
+
+    async def wait_for_abandoned(self) -> None:
+        """Wait until a thread that outlived its timeout has ended; its outcome no longer matters."""
+        thread, self.abandoned = self.abandoned, None
+        if thread is not None:
+            await asyncio.wait([asyncio.ensure_future(_ended(thread))])
+
+
+async def _ended(thread: ThreadFuture[Any]) -> None:
+    ended = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    thread.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set_result, None))
+    await ended
+
+
+class InContext:
+    """Awaits a coroutine step by step inside a context of its own.
+
+    A pool of workers shares its tasks among messages; without this a context variable that one handler sets
+    would be seen by the next message's. A task per message would isolate too, at several times the cost.
+    """
+
+    __slots__ = ("_context", "_coroutine")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], context: contextvars.Context) -> None:
+        """Keep both; nothing runs yet."""
+        self._coroutine, self._context = coroutine, context
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Pass the coroutine's futures up and the loop's answers down."""
+        step, throw = self._coroutine.send, self._coroutine.throw
+        run, sent, raised = self._context.run, None, None
+        try:
+            while True:
+                future = run(step, sent) if raised is None else run(throw, raised)
+                try:
+                    sent, raised = (yield future), None
+                except BaseException as error:  # noqa: BLE001 - handed to the coroutine, which decides
+                    raised = error
+        except StopIteration as end:
+            return end.value
+        finally:
+            self._coroutine.close()

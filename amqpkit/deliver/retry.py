@@ -1,0 +1,96 @@
+"""What a failure means: another try, a wait, or death.
+
+Pure: takes the failure, the message's past, the queue's delays, the time and a chance; performs nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from amqpkit.deliver.headers import Past
+from amqpkit.model import Delay, DelayQueue, RetryAfter
+
+SNOOZE_BOUND: Final = timedelta(hours=24)
+"""How long after it was first seen a message may still be put off."""
+SNOOZE_SLACK: Final = timedelta(seconds=1)
+"""Clocks of two machines differ; closer than this to its instant, a message counts as due."""
+LEASES_PER_LIMIT: Final = 10
+"""RabbitMQ 4.3 does not count a consumer timeout as a delivery; this many times the limit bounds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Once more after this delay; an attempt is used up."""
+
+    delay: Delay
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """Not now; no attempt is used up."""
+
+    delay: Delay
+    until: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Never again by itself; `fate` is one of permanent, exhausted, invalid, too-new, crashed."""
+
+    fate: str
+    reason: str
+
+
+def decide(
+    failure: BaseException, attempt: int, delays: Sequence[Delay], never: tuple[type[BaseException], ...]
+) -> Retry | Dead:
+    """Judge a failure of a handler that had used up `attempt` attempts before this one."""
+    if isinstance(failure, never):
+        return Dead("permanent", f"{type(failure).__name__} is never retried")
+    if attempt < len(delays):
+        return Retry(delays[attempt])
+    return Dead("exhausted", f"attempt {attempt + 1} of {len(delays) + 1} failed")
+
+
+def put_off(snoozes: Sequence[Delay], until: datetime, now: datetime, reason: str) -> Snooze:
+    """Choose the shortest delay that reaches `until`, or the longest when none does."""
+    wait = (until - now).total_seconds() * 1000
+    delay = next((delay for delay in snoozes if delay.milliseconds >= wait), snoozes[-1])
+    return Snooze(delay, until, reason)
+
+
+def put_off_within_bound(  # noqa: PLR0913 - the six facts of one judgement
+    snoozes: Sequence[Delay], until: datetime, now: datetime, past: Past, *, fate: str, reason: str
+) -> Snooze | Dead:
+    """Put a message off, but not beyond 24 h since it was first seen: then it is dead of `fate`."""
+    bound = (past.first_seen or now) + SNOOZE_BOUND
+    if now >= bound:
+        return Dead(fate, f"{reason}; put off {past.snoozes} times, first seen over 24 h ago")
+    return put_off(snoozes, min(until, bound), now, reason)
+
+
+def instant_of(verdict: RetryAfter, now: datetime) -> datetime:
+    """When the handler wants the message back; never before now."""
+    match verdict.when:
+        case datetime():
+            return max(verdict.when, now)
+        case timedelta():
+            return now + max(verdict.when, timedelta())
+        case seconds:
+            return now + timedelta(seconds=max(float(seconds), 0.0))
+
+
+def crashed(past: Past, delivery_limit: int) -> Dead | None:
+    """Whether a message has taken its workers down too often to be given to another one."""
+    if past.crashes >= delivery_limit:
+        return Dead("crashed", f"came back without an end {past.crashes} times (delivery limit {delivery_limit})")
+    if past.acquired >= LEASES_PER_LIMIT * delivery_limit:
+        return Dead("crashed", f"was given back {past.acquired} times, mostly by the consumer timeout")
+    return None
+
+
+def draw(delay: Delay, chance: float) -> DelayQueue:
+    """Pick one of a delay's queues; `chance` is in [0, 1)."""
+    return delay.queues[int(chance * len(delay.queues))]

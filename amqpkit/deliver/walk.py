@@ -1,0 +1,341 @@
+"""The life of one delivery, as a conversation with whoever has the hands.
+
+Pure: this module may not know a broker, a store, a loop, a clock or a log. It yields effects and is sent replies;
+the async driver, the blocking driver and the tests perform them. Every path ends in Ack, Requeue or Refuse.
+"""
+
+import traceback
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, assert_never
+
+from amqpkit.deliver import headers as h
+from amqpkit.deliver.effects import (
+    Ack,
+    Claim,
+    Compensate,
+    Complete,
+    Effect,
+    Invoke,
+    Moment,
+    Publish,
+    Raised,
+    Refuse,
+    Release,
+    Requeue,
+    Returned,
+    Stopped,
+)
+from amqpkit.deliver.payload import Decoded, Decoding, Invalid, TooNew
+from amqpkit.deliver.retry import (
+    SNOOZE_SLACK,
+    Dead,
+    Retry,
+    Snooze,
+    crashed,
+    decide,
+    draw,
+    instant_of,
+    put_off,
+    put_off_within_bound,
+)
+from amqpkit.errors import Unsendable
+from amqpkit.events import Outcome
+from amqpkit.model import DeadLetter, Discard, Received, RetryAfter, WorkQueue
+from amqpkit.ports import Claimed, Hold
+
+Decode = Callable[[Received], Decoding]
+
+
+# --- what the walk needs to know -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The rules of one queue; `work` is None for a plain queue, whose failures are refused to its own DLX."""
+
+    queue: str
+    decode: Decode
+    work: WorkQueue | None = None
+    never_retry: tuple[type[BaseException], ...] = ()
+    lease: float = 60.0
+    worker: str = ""
+
+
+# --- what the walk comes to ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Handled; the result goes to the store."""
+
+    result: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Nothing to do: discarded, or a duplicate of a finished message."""
+
+    outcome: Outcome
+    reason: str
+
+
+Judgement = Done | Skip | Retry | Snooze | Dead
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a delivery ended, for events and logs; `attempt` counts from 1."""
+
+    outcome: Outcome
+    attempt: int = 1
+    reason: str = ""
+    fate: str | None = None
+    delay: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything known of the delivery when it is judged and settled."""
+
+    received: Received
+    terms: Terms
+    past: h.Past
+    begun: Moment
+    key: str | None
+
+    def end(self, outcome: Outcome, **more: Any) -> End:
+        """Name the end of this delivery."""
+        return End(outcome, self.past.attempt + 1, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A judgement, when it was made and what it rests on."""
+
+    judgement: Judgement
+    moment: Moment
+    error: BaseException | None = None
+    details: tuple[dict[str, str], ...] = ()
+    handled: bool = False
+
+
+Walk = Generator[Effect, Any, End]
+
+
+def walk(received: Received, terms: Terms, begun: Moment) -> Walk:
+    """Take one delivery from its bytes to its ack.
+
+    Yields effects in an order in which a crash at any point loses nothing: a copy is confirmed before the
+    original is acked. The driver throws `Stopped` to end it early and `Unsendable` when a copy can never leave.
+    """
+    key = h.read_key(received)
+    case = Case(received, terms, h.read_past(received), begun, f"{terms.queue}:{key}" if key else None)
+    try:
+        judged = yield from examine(case)
+        end = yield from settle(case, judged)
+    except Stopped as stop:
+        yield from _release(case)
+        yield Requeue()
+        return case.end(Outcome.REQUEUED, reason=str(stop))
+    except Unsendable as error:
+        yield from _release(case)
+        yield Refuse()
+        return case.end(Outcome.REFUSED, reason=str(error))
+    yield Refuse() if end.outcome is Outcome.REFUSED else Ack()
+    return end
+
+
+def _release(case: Case) -> Generator[Effect, Any, None]:
+    # always safe: a store releases only what this worker holds
+    if case.key:
+        yield Release(case.key)
+
+
+# --- judging ---------------------------------------------------------------------------------------
+
+
+def examine(case: Case) -> Generator[Effect, Any, Judged]:
+    """Find out what is to become of the delivery: by its past, its bytes, its claim, its handler."""
+    early = _before_decoding(case)
+    if early is not None:
+        return Judged(early, case.begun)
+    decoding = case.terms.decode(case.received)
+    if not isinstance(decoding, Decoded):
+        return _not_decoded(case, decoding)
+    if case.key:
+        claimed: Claimed = yield Claim(case.key, case.terms.lease)
+        if claimed.hold is Hold.DONE:
+            return Judged(Skip(Outcome.DUPLICATE, "was handled before"), case.begun)
+        if claimed.hold is Hold.HELD:
+            return Judged(_wait_for_lease(case, claimed), case.begun)
+    reply: Returned | Raised = yield Invoke(decoding.payload, case.past)
+    return _judge(case, reply)
+
+
+def _before_decoding(case: Case) -> Snooze | Dead | None:
+    work, past, now = case.terms.work, case.past, case.begun.now
+    if work is None:
+        return None
+    if (dead := crashed(past, work.delivery_limit)) is not None:
+        return dead
+    if past.not_before is not None and past.not_before - now > SNOOZE_SLACK:
+        return put_off_within_bound(
+            work.snoozes, past.not_before, now, past, fate="exhausted", reason="was not due yet"
+        )
+    return None
+
+
+def _not_decoded(case: Case, decoding: Invalid | TooNew) -> Judged:
+    work, past, now = case.terms.work, case.past, case.begun.now
+    if isinstance(decoding, Invalid) or work is None:
+        details = decoding.errors if isinstance(decoding, Invalid) else ()
+        return Judged(Dead("invalid", decoding.reason), case.begun, details=details)
+    # a rolling deploy: look again after each delay in turn, then after the longest for a day
+    wait = work.snoozes[min(past.snoozes, len(work.snoozes) - 1)].milliseconds
+    until = now + timedelta(milliseconds=wait)
+    return Judged(
+        put_off_within_bound(work.snoozes, until, now, past, fate="too-new", reason=decoding.reason), case.begun
+    )
+
+
+def _wait_for_lease(case: Case, claimed: Claimed) -> Judgement:
+    work, now = case.terms.work, case.begun.now
+    if work is None:
+        return Dead("held", "another worker handles it, and a plain queue has no delay to wait in")
+    return put_off(work.snoozes, now + timedelta(seconds=claimed.seconds), now, "another worker handles it")
+
+
+def _judge(case: Case, reply: Returned | Raised) -> Judged:
+    said = reply.value if isinstance(reply, Returned) else reply.error
+    moment = reply.moment
+    match said:
+        case Discard():
+            return Judged(Skip(Outcome.DISCARDED, said.reason), moment, handled=True)
+        case DeadLetter():
+            return Judged(Dead("permanent", said.reason or "the handler gave it up"), moment, said, handled=True)
+        case RetryAfter():
+            return Judged(_later(case, said, moment.now), moment, handled=False)
+        case BaseException() if isinstance(reply, Raised):
+            delays = case.terms.work.delays if case.terms.work else ()
+            verdict = decide(said, case.past.attempt, delays, case.terms.never_retry)
+            return Judged(verdict, moment, said, handled=True)
+        case _:
+            return Judged(Done(said), moment, handled=True)
+
+
+def _later(case: Case, verdict: RetryAfter, now: datetime) -> Snooze | Dead:
+    work = case.terms.work
+    reason = f"asked to come back: {verdict.reason}" if verdict.reason else "asked to come back"
+    if work is None:
+        return Dead("permanent", "RetryAfter on a plain queue, which has no delay to wait in")
+    return put_off_within_bound(work.snoozes, instant_of(verdict, now), now, case.past, fate="exhausted", reason=reason)
+
+
+# --- settling --------------------------------------------------------------------------------------
+
+
+def settle(case: Case, judged: Judged) -> Generator[Effect, Any, End]:
+    """Make the judgement true everywhere except in the queue: the ack comes after."""
+    judgement = judged.judgement
+    match judgement:
+        case Done(result):
+            if case.key:
+                yield Complete(case.key, result)
+            return case.end(Outcome.HANDLED)
+        case Skip(outcome, reason):
+            if case.key and outcome is Outcome.DISCARDED:
+                yield Complete(case.key)
+            return case.end(outcome, reason=reason)
+        case Retry() | Snooze():
+            return (yield from _delay(case, judged, judgement))
+        case Dead():
+            return (yield from _bury(case, judged, judgement))
+        case _:
+            assert_never(judgement)
+
+
+def _delay(case: Case, judged: Judged, judgement: Retry | Snooze) -> Generator[Effect, Any, End]:
+    work = case.terms.work
+    if work is None:
+        return case.end(Outcome.REFUSED, reason=_reason(judged, "a plain queue has no delays"))
+    target = draw(judgement.delay, judged.moment.chance)
+    if isinstance(judgement, Retry):
+        ours, outcome, reason = (_retry_headers(case, judged, target.key), Outcome.RETRIED, _reason(judged, "failed"))
+    else:
+        ours, outcome, reason = (_snooze_headers(case, judgement), Outcome.SNOOZED, judgement.reason)
+    yield Publish(work.retry_exchange, target.key, h.copy_of(case.received, ours, first_seen=case.begun.now))
+    yield from _release(case)
+    return case.end(outcome, reason=reason, delay=target.key)
+
+
+def _bury(case: Case, judged: Judged, dead: Dead) -> Generator[Effect, Any, End]:
+    if dead.fate in ("permanent", "exhausted"):
+        yield Compensate(dead.reason)
+    work = case.terms.work
+    if work is None:
+        yield from _release(case)
+        return case.end(Outcome.REFUSED, reason=_reason(judged, dead.reason), fate=dead.fate)
+    ours = _dead_headers(case, judged, dead)
+    yield Publish(work.dead_exchange, work.name, h.copy_of(case.received, ours, first_seen=case.begun.now))
+    yield from _release(case)
+    return case.end(Outcome.DEAD, reason=_reason(judged, dead.reason), fate=dead.fate)
+
+
+def _retry_headers(case: Case, judged: Judged, delay: str) -> dict[str, Any]:
+    trouble, attempt = _trouble(case, judged, "failed"), case.past.attempt + 1
+    return {
+        h.ATTEMPT: attempt,
+        h.CRASHES: None,
+        h.SNOOZES: None,
+        h.NOT_BEFORE: None,
+        h.FATE: None,
+        h.ERROR: trouble.header(),
+        h.HISTORY: h.history_with(case.received, trouble, attempt, delay),
+    }
+
+
+def _snooze_headers(case: Case, snooze: Snooze) -> dict[str, Any]:
+    return {
+        h.ATTEMPT: case.past.attempt,
+        h.CRASHES: case.past.crashes,
+        h.SNOOZES: case.past.snoozes + 1,
+        h.NOT_BEFORE: h.format_instant(snooze.until),
+        h.FATE: None,
+    }
+
+
+def _dead_headers(case: Case, judged: Judged, dead: Dead) -> dict[str, Any]:
+    trouble = _trouble(case, judged, dead.reason, kind=dead.fate)
+    attempt = case.past.attempt + (1 if judged.handled else 0)
+    error = trouble.header() | ({"errors": [dict(e) for e in judged.details]} if judged.details else {})
+    return {
+        h.ATTEMPT: attempt,
+        h.CRASHES: case.past.crashes or None,
+        h.NOT_BEFORE: None,
+        h.FATE: dead.fate,
+        h.ERROR: error,
+        h.HISTORY: h.history_with(case.received, trouble, attempt, None),
+    }
+
+
+def _trouble(case: Case, judged: Judged, reason: str, *, kind: str = "") -> h.Trouble:
+    error, at, worker = judged.error, judged.moment.now, case.terms.worker
+    if error is None:
+        return h.Trouble(kind, reason, "", at, worker)
+    story = "".join(traceback.format_exception(error, limit=-30))
+    return h.Trouble(type(error).__qualname__, _text_of(error), story, at, worker)
+
+
+def _reason(judged: Judged, otherwise: str) -> str:
+    if judged.error is None:
+        return otherwise
+    return f"{type(judged.error).__qualname__}: {_text_of(judged.error)}"[:500]
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a user's broken __str__ must not become a second failure
+        return "(its text could not be made)"

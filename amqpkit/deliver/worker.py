@@ -1,0 +1,150 @@
+"""A worker: consumers on a topology over a transport, from the start-up checks to the drain."""
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from amqpkit.brokers.clock import SystemClock
+from amqpkit.deliver.consumer import Consumer, Pace, check_consumers, pace_of
+from amqpkit.deliver.handler import Halt, Handler
+from amqpkit.deliver.lane import Lane
+from amqpkit.deliver.payload import decode, registry
+from amqpkit.deliver.slot import Slot, Tools
+from amqpkit.deliver.walk import Terms
+from amqpkit.events import OnEvent, ignore
+from amqpkit.model import Topology
+from amqpkit.ports import Clock, IdempotencyStore, NoStore, Transport
+
+LEASE_SLACK: Final = 30.0
+"""Seconds that a claim outlives its handler's timeout."""
+HALT_TIMEOUT: Final = 5.0
+"""Seconds for handlers to obey their cancellation once the grace period is over."""
+
+
+class Worker:
+    """Runs consumers until it is told to stop.
+
+    `grace` in seconds is how long begun messages may finish after `stop`; what has not begun goes back at once.
+    `overrides` are the command line's prefetch, concurrency and timeout, which beat file and class.
+    """
+
+    def __init__(  # noqa: PLR0913 - its parts, each with a default
+        self,
+        topology: Topology,
+        consumers: Iterable[Consumer[Any]],
+        transport: Transport,
+        *,
+        store: IdempotencyStore | None = None,
+        clock: Clock | None = None,
+        on_event: OnEvent = ignore,
+        grace: float = 30.0,
+        overrides: Mapping[str, Any] | None = None,
+        threads: Callable[[int], Executor] | None = None,
+        chance: Callable[[], float] = random.random,
+        name: str | None = None,
+    ) -> None:
+        """Check everything that can be checked without a broker; raises ConsumerError with all that does not fit."""
+        self.consumers = tuple(consumers)
+        check_consumers(topology, self.consumers)
+        self.paces = {c.queue: pace_of(c, topology, overrides=overrides) for c in self.consumers}
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._topology, self._transport, self._grace = topology, transport, grace
+        self._clock = clock or SystemClock()
+        self._halt = Halt()
+        self._tools = Tools(transport, store or NoStore(), self._clock, on_event, self._halt, chance)
+        self._make_threads = threads or partial(ThreadPoolExecutor, thread_name_prefix="amqpkit")
+        self._pools: list[Executor] = []
+        self._lanes: list[Lane] = []
+        self._stop = asyncio.Event()
+
+    @property
+    def ready(self) -> bool:
+        """Whether every queue is being consumed and no copy is held."""
+        return bool(self._lanes) and not self._stop.is_set() and all(lane.ready for lane in self._lanes)
+
+    def stop(self) -> None:
+        """Begin the drain; call it on the loop's thread, as often as you like."""
+        self._stop.set()
+
+    def halt(self) -> None:
+        """End the grace period now: running handlers are cancelled and their messages go back."""
+        self._stop.set()
+        self._halt.halt()
+
+    async def run(self) -> None:
+        """Consume until `stop`, then drain; the transport must be open and is left open.
+
+        Raises QueueMissing or AccessRefused at the start, and later whatever a subscription has given up on.
+        """
+        self._lanes = [self._lane(consumer) for consumer in self.consumers]
+        try:
+            for lane in self._lanes:
+                await lane.start(self._transport)
+            await self._until_stopped()
+            await self._drain()
+        finally:
+            await asyncio.shield(self._close())
+
+    def _lane(self, consumer: Consumer[Any]) -> Lane:
+        pace: Pace = self.paces[consumer.queue]
+        timeout, concurrency = pace.timeout.value, pace.concurrency.value
+        threads = self._make_threads(concurrency)
+        self._pools.append(threads)
+        terms = self._terms(consumer, timeout)
+        slots = [
+            Slot(Handler(consumer, timeout=timeout, clock=self._clock, threads=threads), terms, self._tools)
+            for _ in range(concurrency)
+        ]
+        return Lane(consumer.queue, slots, prefetch=pace.prefetch.value, rate=pace.rate.value)
+
+    def _terms(self, consumer: Consumer[Any], timeout: float | None) -> Terms:
+        work = self._topology.work_queues.get(consumer.queue)
+        known = registry(consumer.payloads)
+        accepts = work.accepts if work else tuple(known)
+        return Terms(
+            queue=consumer.queue,
+            decode=partial(decode, known=known, accepts=accepts),
+            work=work,
+            never_retry=consumer.never_retry,
+            lease=(timeout or LEASE_SLACK) + LEASE_SLACK,
+            worker=self.name,
+        )
+
+    async def _until_stopped(self) -> None:
+        stopped = asyncio.create_task(self._stop.wait())
+        ends: list[asyncio.Future[Any]] = [lane.subscription.ended for lane in self._lanes if lane.subscription]
+        try:
+            await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+        self._stop.set()
+
+    async def _drain(self) -> None:
+        await asyncio.gather(*(lane.drain() for lane in self._lanes))
+        finished = asyncio.gather(*(lane.finished() for lane in self._lanes))
+        disarm = self._clock.call_later(self._grace, self.halt)
+        try:
+            await asyncio.wait([finished])
+        finally:
+            disarm()
+        finished.result()
+        for lane in self._lanes:
+            if lane.subscription is not None and lane.subscription.ended.done():
+                lane.subscription.ended.result()
+
+    async def _close(self) -> None:
+        # on a drain there is nothing left to halt; on a cancelled run this sends the begun messages back
+        self._halt.halt()
+        await asyncio.gather(*(lane.drain() for lane in self._lanes), return_exceptions=True)
+        await asyncio.wait([asyncio.ensure_future(self._settled())], timeout=HALT_TIMEOUT)
+        await asyncio.gather(*(lane.close() for lane in self._lanes), return_exceptions=True)
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _settled(self) -> None:
+        await asyncio.gather(*(lane.finished() for lane in self._lanes), return_exceptions=True)
