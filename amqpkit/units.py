@@ -4,6 +4,7 @@ Pure: knows nothing of files, brokers or clocks.
 """
 
 import re
+from decimal import Decimal
 from typing import Final
 
 _MILLISECONDS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -20,6 +21,7 @@ _BYTES: Final = {
     "TB": 1000**4,
 }
 _QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+_PERCENT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _RATE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)\s*")
 
 
@@ -29,7 +31,7 @@ def parse_duration(text: str) -> int:
     unit = match and _MILLISECONDS.get(match[2])
     if not match or not unit:
         raise ValueError(_duration_advice(text))
-    exact = float(match[1]) * unit
+    exact = Decimal(match[1]) * unit  # a float would make 1.001s a fraction of a millisecond
     if exact != int(exact):
         msg = f"{text!r} is not a whole number of milliseconds"
         raise ValueError(msg)
@@ -57,7 +59,7 @@ def parse_size(text: str) -> int:
     if not match or not unit:
         msg = f"{text!r} is not a size; write 64KiB, 10MiB or 1GiB"
         raise ValueError(msg)
-    return int(float(match[1]) * unit)
+    return int(Decimal(match[1]) * unit)
 
 
 def parse_rate(text: str) -> float:
@@ -67,3 +69,21 @@ def parse_rate(text: str) -> float:
         msg = f"{text!r} is not a rate; write 50/s or 600/m"
         raise ValueError(msg)
     return float(match[1]) * 1000 / _MILLISECONDS[match[2]]
+
+
+def format_rate(rate: float) -> str:
+    """Spell a rate in events per second so that `parse_rate` reads it back: `50/s`, `30/m`, `1/h`."""
+    for unit in ("s", "m", "h", "d"):
+        count = rate * _MILLISECONDS[unit] / 1000
+        if count == int(count):
+            return f"{int(count)}/{unit}"
+    return f"{rate:f}/s"
+
+
+def parse_percent(text: str) -> float:
+    """Read `10%` as 10.0; raises ValueError that says what to write."""
+    match = _PERCENT.fullmatch(text)
+    if not match:
+        msg = f"{text!r} is not a percentage; write 10%"
+        raise ValueError(msg)
+    return float(match[1])
