@@ -1,0 +1,131 @@
+"""Your consumers on an in-memory broker in virtual time: a week of retries in a millisecond."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future
+from datetime import timedelta
+from typing import Any, ParamSpec, Self, TypeVar
+
+from amqpkit.brokers.memory.admin import MemoryAdmin
+from amqpkit.brokers.memory.broker import MemoryBroker
+from amqpkit.brokers.memory.clock import VirtualClock
+from amqpkit.brokers.memory.transport import MemoryTransport
+from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.payload import Payload
+from amqpkit.deliver.publisher import Publisher
+from amqpkit.deliver.worker import Worker
+from amqpkit.events import Event
+from amqpkit.model import Message, Topology
+from amqpkit.operate.apply import apply
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class InlineThreads(Executor):
+    """Runs a plain `def` handler at once, where it is submitted: a simulation has no threads to wait for."""
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Call it now; what it raises is in the future."""
+        future: Future[R] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 - as every executor does
+            future.set_exception(error)
+        return future
+
+
+class Simulator:
+    """A broker, an applied topology and a running worker, all in memory; an async context manager.
+
+    `version` is the RabbitMQ to be like (`4.3` or `4.0`), `events` everything the kit has told, in order.
+    Handlers that wait must wait with `clock.sleep`, or real time passes.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        consumers: Iterable[Consumer[Any]] = (),
+        *,
+        version: str = "4.3",
+        chance: Callable[[], float] = lambda: 0.0,
+        worker: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep the parts; `chance` draws among jittered delays, `worker` are further arguments of the Worker."""
+        self.topology, self.clock, self.events = topology, VirtualClock(), list[Event]()
+        self.broker = MemoryBroker(self.clock, version=version)
+        self.transport = MemoryTransport(self.broker, on_event=self.events.append)
+        self.publisher = Publisher(topology, self.transport, clock=self.clock)
+        self._consumers = tuple(consumers)
+        self._settings = {"name": "simulator", "chance": chance, **(worker or {})}
+        self.worker: Worker | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Apply the topology and start the worker."""
+        await apply(self.topology, MemoryAdmin(self.broker))
+        await self.transport.open()
+        if self._consumers:
+            await self.start_worker()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop the worker and end the transport; raises what the worker raised."""
+        try:
+            await self.stop_worker()
+        finally:
+            await self.transport.close()
+
+    async def start_worker(self) -> None:
+        """Start a worker, as a deploy would; raises what keeps it from starting."""
+        self.worker = Worker(
+            self.topology,
+            self._consumers,
+            self.transport,
+            clock=self.clock,
+            on_event=self.events.append,
+            threads=lambda _concurrency: InlineThreads(),
+            **self._settings,
+        )
+        self._running = asyncio.create_task(self.worker.run())
+        await self.settle()
+        if self._running.done():
+            self._running.result()
+
+    async def stop_worker(self) -> None:
+        """Drain the worker, as a SIGTERM would; messages that have not begun go back."""
+        if self.worker is None or self._running is None:
+            return
+        self.worker.stop()
+        await self.settle()
+        if not self._running.done():
+            self.worker.halt()
+        await self._running
+        self.worker = self._running = None
+
+    async def publish(self, payload: Payload, **options: Any) -> str:
+        """Publish, let everything happen that can happen now, and return the message id."""
+        message_id = await self.publisher.publish(payload, **options)
+        await self.settle()
+        return message_id
+
+    async def publish_raw(self, message: Message, *, exchange: str = "", routing_key: str = "") -> None:
+        """Publish bytes as a stranger would, and let everything happen that can happen now."""
+        await self.transport.publish(exchange, routing_key, message)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let everything happen that needs no time to pass."""
+        await self.clock.settle()
+
+    async def advance(self, duration: str | timedelta | float) -> None:
+        """Let time pass (`"10m"`, a timedelta or seconds), instant by instant."""
+        await self.clock.advance(duration)
+
+    def ledger(self) -> dict[str, list[str]]:
+        """Say where every message is: queue to message ids; empty queues are left out."""
+        return {queue: ids for queue, ids in self.broker.ledger().items() if ids}
+
+    def journey(self, message_id: str) -> list[str]:
+        """Say where a message has been, in order."""
+        return self.broker.journey(message_id)
