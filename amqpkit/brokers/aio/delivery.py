@@ -1,0 +1,173 @@
+"""A delivery and the settling of a channel's deliveries.
+
+Acks of one loop turn leave together: the finished prefix as one `multiple` ack, the rest singly. One write for each
+ack is what makes clients slow, and the broker with them (it needs 128 instead of 26 microseconds a message, measured).
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from aiormq.abc import DeliveredMessage
+
+from amqpkit.brokers.aio import codec, faults
+from amqpkit.brokers.aio.wire import Inlet
+from amqpkit.model import Properties
+
+
+class Settlements:
+    """What was delivered on one channel and how it ended: the channel's epoch. Delivery tags mean nothing elsewhere."""
+
+    def __init__(self, inlet: Inlet) -> None:
+        """Begin with no delivery; the flusher lives until `close` or the end of the channel."""
+        self._inlet = inlet
+        self._lowest = 1
+        self._acked: set[int] = set()
+        self._passed: set[int] = set()
+        self._nacked: list[tuple[int, bool]] = []
+        self._dirty = asyncio.Event()
+        self._flushed = asyncio.Event()
+        self._flushed.set()
+        self._flusher = asyncio.create_task(self._flush_each_turn(), name="amqpkit acks")
+
+    @property
+    def stand(self) -> bool:
+        """Whether a settlement can still be sent."""
+        return self._inlet.stands
+
+    def ack(self, tag: int) -> None:
+        """Have a delivery acked in this loop turn."""
+        self._acked.add(tag)
+        self._soil()
+
+    def nack(self, tag: int, *, requeue: bool) -> None:
+        """Have a delivery nacked in this loop turn."""
+        self._nacked.append((tag, requeue))
+        self._soil()
+
+    def frames(self) -> bytes:
+        """Give the frames for all that was settled since the last call.
+
+        Nacks go first, so that the `multiple` ack behind them cannot cover one. It must name a tag that is
+        still outstanding, neither acked nor nacked before, else the broker closes the channel (406).
+        """
+        nacks = self._inlet.nacks(self._nacked)
+        self._passed.update(tag for tag, _ in self._nacked)
+        self._nacked.clear()
+        last = self._advance()
+        acks = self._inlet.acks(last, sorted(self._acked))
+        # Out of order: remembered, so that the prefix can pass over them later.
+        self._passed |= self._acked
+        self._acked.clear()
+        return nacks + acks
+
+    async def flush(self) -> None:
+        """Wait until everything settled so far is in the socket, or the channel is gone."""
+        flushed = asyncio.create_task(self._flushed.wait())
+        ends: set[asyncio.Future[Any]] = {flushed, self._inlet.lost, self._flusher}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        flushed.cancel()
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        self._flusher.cancel()
+        await asyncio.wait({self._flusher})
+
+    def _advance(self) -> int:
+        last = 0
+        while True:
+            if self._lowest in self._acked:
+                self._acked.remove(self._lowest)
+                last = self._lowest
+            elif self._lowest in self._passed:
+                self._passed.remove(self._lowest)
+            else:
+                return last
+            self._lowest += 1
+
+    def _soil(self) -> None:
+        self._dirty.set()
+        self._flushed.clear()
+
+    async def _flush_each_turn(self) -> None:
+        with suppress(*faults.TROUBLE):
+            while True:
+                await self._dirty.wait()
+                self._dirty.clear()
+                frames = self.frames()
+                if not self.stand:
+                    return
+                await self._inlet.write(frames)
+                if not self._dirty.is_set():
+                    self._flushed.set()
+
+
+class AioDelivery:
+    """A received message; what aiormq has read of it is looked at when asked for."""
+
+    __slots__ = ("_epoch", "_message", "_properties", "_settled", "queue")
+
+    def __init__(self, queue: str, message: DeliveredMessage, epoch: Settlements) -> None:
+        """Keep the message and the channel that it came on."""
+        self.queue = queue
+        self._message, self._epoch = message, epoch
+        self._properties: Properties | None = None
+        self._settled = False
+
+    @property
+    def exchange(self) -> str:
+        """Where it was published to."""
+        return self._message.exchange or ""
+
+    @property
+    def routing_key(self) -> str:
+        """The key that it was published with."""
+        return self._message.routing_key or ""
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether the broker has delivered it before."""
+        return bool(self._message.redelivered)
+
+    @property
+    def body(self) -> bytes:
+        """What it says."""
+        return self._message.body
+
+    @property
+    def properties(self) -> Properties:
+        """Its properties, read once."""
+        if self._properties is None:
+            self._properties = codec.decode(self._message.header.properties)
+        return self._properties
+
+    @property
+    def alive(self) -> bool:
+        """Whether the channel that it came on still stands."""
+        return self._epoch.stand
+
+    def ack(self) -> None:
+        """Settle: the broker forgets the message."""
+        if self._begin_to_settle():
+            self._epoch.ack(self._tag)
+
+    def requeue(self) -> None:
+        """Give it back to the queue at once."""
+        if self._begin_to_settle():
+            self._epoch.nack(self._tag, requeue=True)
+
+    def refuse(self) -> None:
+        """Give it to the queue's own dead-letter exchange, untouched."""
+        if self._begin_to_settle():
+            self._epoch.nack(self._tag, requeue=False)
+
+    @property
+    def _tag(self) -> int:
+        return self._message.delivery_tag or 0
+
+    def _begin_to_settle(self) -> bool:
+        # A second verb is a fault of the caller's, but would cost the channel (406) and everybody's deliveries on it.
+        if self._settled or not self._epoch.stand:
+            return False
+        self._settled = True
+        return True

@@ -1,0 +1,220 @@
+"""One connection, kept alive: opened, watched, opened again with back-off until it is closed or refused.
+
+Plain `aio_pika.connect`, because the robust one re-declares what somebody deleted, stops for ever at one bad
+declaration and reopens a failing channel without any delay (896 times in 3 s, measured).
+"""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, cast
+
+import aio_pika
+import tenacity
+from aio_pika.abc import AbstractConnection
+from tenacity.wait import wait_base
+from yarl import URL
+
+from amqpkit.brokers.aio import faults
+from amqpkit.brokers.aio.faults import Loss
+from amqpkit.brokers.url import BrokerURL
+from amqpkit.errors import AccessRefused, BrokerError, ConnectionFailed
+from amqpkit.events import Connected, ConnectionLost, OnEvent
+from amqpkit.ports import BrokerInfo, Clock
+
+RECONNECT: wait_base = tenacity.wait_random_exponential(multiplier=0.1, max=15)
+"""Full jitter: within 0.1 s at first, within 15 s in the end, so that a fleet does not come back at one moment."""
+MINIMUM_UPTIME = timedelta(seconds=30)
+"""What ends sooner counts as the same failure: else something that breaks on every message would spin."""
+CLOSE_TIMEOUT = 5.0
+"""For a polite goodbye; a broker that is stuck gets no longer one."""
+
+
+class Backoff:
+    """How long to wait before the next try, by a tenacity wait; forgets failures after a minimum uptime."""
+
+    def __init__(self, clock: Clock, wait: wait_base = RECONNECT) -> None:
+        """Start with no failure."""
+        self._clock, self._wait = clock, wait
+        self._failures = 0
+        self._up_since = clock.now()
+
+    def up(self) -> None:
+        """It works now."""
+        self._up_since = self._clock.now()
+
+    def down(self, *, was_up: bool) -> float:
+        """It failed: say how many seconds to wait."""
+        if was_up and self._clock.now() - self._up_since >= MINIMUM_UPTIME:
+            self._failures = 0
+        self._failures += 1
+        # A wait is a pure function of this state; no retrying object is needed to ask it.
+        state = tenacity.RetryCallState(cast("tenacity.BaseRetrying", None), None, (), {})
+        state.attempt_number = self._failures
+        return self._wait(state)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to connect, and what to say of us there."""
+
+    url: BrokerURL
+    name: str
+    heartbeat: int
+    timeout: float
+
+    @property
+    def target(self) -> URL:
+        """What aio-pika takes; a heartbeat in the URL goes before ours."""
+        url = URL(self.url.text)
+        return url if "heartbeat" in url.query else url.update_query(heartbeat=self.heartbeat)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """A connection that stands until `lost` is done; `lost` never carries an exception."""
+
+    connection: AbstractConnection
+    lost: asyncio.Future[Loss]
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """What the broker said of itself."""
+        return dict(getattr(self._underlay, "server_properties", None) or {})
+
+    @property
+    def frame_max(self) -> int:
+        """The largest frame that was agreed upon."""
+        return int(getattr(self._underlay, "connection_tune").frame_max or 131_072)  # noqa: B009 - aiormq's own class has it, its ABC not
+
+    @property
+    def info(self) -> BrokerInfo:
+        """Who answered."""
+        return BrokerInfo(str(self.server.get("version", "")), str(self.server.get("cluster_name", "")))
+
+    @property
+    def _underlay(self) -> Any:
+        transport = self.connection.transport
+        return transport.connection if transport is not None else None
+
+
+async def connect(address: Address) -> Link:
+    """Connect once; raises AccessRefused or ConnectionFailed."""
+    place = address.url
+    try:
+        connection = await aio_pika.connect(
+            address.target, timeout=address.timeout, client_properties={"connection_name": address.name}
+        )
+    except faults.TROUBLE as error:
+        raise faults.connecting(error, str(place.location), place.vhost, place.location.user) from error
+    lost: asyncio.Future[Loss] = asyncio.get_running_loop().create_future()
+
+    def gone(_sender: object, error: BaseException | None) -> None:
+        # The callback, since Connection.closed() never resolves when the connection is lost (measured).
+        if not lost.done():
+            lost.set_result(faults.loss(error))
+
+    connection.close_callbacks.add(gone)
+    return Link(connection, lost)
+
+
+async def hang_up(link: Link) -> None:
+    """Close politely, but do not wait for a broker that is stuck."""
+    with suppress(*faults.TROUBLE):
+        async with asyncio.timeout(CLOSE_TIMEOUT):
+            await link.connection.close()
+
+
+class Session:
+    """A connection for one purpose, kept alive by its own task until `close` or a refusal."""
+
+    def __init__(self, purpose: str, address: Address, on_event: OnEvent, clock: Clock) -> None:
+        """Store; nothing is opened before `open`."""
+        self._purpose = purpose
+        self._address = replace(address, name=f"{address.name} {purpose}")
+        self._on_event, self._clock = on_event, clock
+        self._backoff = Backoff(clock)
+        self._current: asyncio.Future[Link] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def open(self) -> Link:
+        """Connect, trying for as long as the timeout allows; raises AccessRefused at once, ConnectionFailed in the end."""
+        attempts = tenacity.AsyncRetrying(
+            wait=tenacity.wait_random_exponential(multiplier=0.1, max=2),
+            stop=tenacity.stop_after_delay(self._address.timeout),
+            retry=tenacity.retry_if_exception_type(ConnectionFailed),
+            sleep=self._clock.sleep,
+            reraise=True,
+        )
+        link: Link = await attempts(connect, self._address)
+        self._stands(link)
+        self._keeper = asyncio.create_task(self._keep(link), name=f"amqpkit {self._purpose} session")
+        return link
+
+    @property
+    def standing(self) -> Link | None:
+        """The connection, when there is one just now."""
+        current = self._current
+        if current is None or not current.done() or current.cancelled() or current.exception() is not None:
+            return None
+        link = current.result()
+        return None if link.lost.done() else link
+
+    async def link(self) -> Link:
+        """Wait for a standing connection; raises BrokerError when there will be none."""
+        while True:
+            if self._current is None:
+                msg = "the transport is not open"
+                raise ConnectionFailed(msg)
+            link = await asyncio.shield(self._current)
+            if not link.lost.done():
+                return link
+            # Its keeper is about to notice.
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """End the connection for good; who waits for it gets ConnectionFailed."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait({self._keeper})
+        link = self.standing
+        self._give_up(ConnectionFailed("the transport is closed"))
+        if link is not None:
+            await hang_up(link)
+
+    async def _keep(self, link: Link) -> None:
+        while True:
+            cause = await asyncio.shield(link.lost)
+            self._current = asyncio.get_running_loop().create_future()
+            await hang_up(link)
+            try:
+                link = await self._again(cause)
+            except AccessRefused as refusal:
+                self._give_up(refusal)
+                return
+            self._stands(link)
+
+    async def _again(self, cause: Loss) -> Link:
+        was_up, reason = True, cause.reason
+        while True:
+            wait = self._backoff.down(was_up=was_up)
+            self._on_event(ConnectionLost(self._purpose, reason, wait))
+            await self._clock.sleep(wait)
+            try:
+                return await connect(self._address)
+            except ConnectionFailed as failure:
+                was_up, reason = False, str(failure)
+
+    def _stands(self, link: Link) -> None:
+        if self._current is None or self._current.done():
+            self._current = asyncio.get_running_loop().create_future()
+        self._current.set_result(link)
+        self._backoff.up()
+        self._on_event(Connected(self._purpose, f"RabbitMQ {link.info.version} at {self._address.url.location}"))
+
+    def _give_up(self, reason: BrokerError) -> None:
+        if self._current is None or self._current.done():
+            self._current = asyncio.get_running_loop().create_future()
+        self._current.set_exception(reason)
+        self._current.exception()  # Retrieved: nobody need be waiting for it.

@@ -1,0 +1,146 @@
+"""One consumer on one queue, kept alive: a new channel and a new consumer tag after every loss."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from aiormq.abc import DeliveredMessage
+
+from amqpkit.brokers.aio import faults
+from amqpkit.brokers.aio.delivery import AioDelivery, Settlements
+from amqpkit.brokers.aio.faults import Loss
+from amqpkit.brokers.aio.session import Backoff, Session
+from amqpkit.brokers.aio.wire import Inlet
+from amqpkit.errors import AccessRefused, BrokerError, QueueMissing
+from amqpkit.events import ConsumerLost, Consuming, OnEvent
+from amqpkit.ports import Clock, Delivery
+
+
+class Epoch:
+    """One life of the consumer: a channel, and what was delivered on it."""
+
+    def __init__(self, inlet: Inlet) -> None:
+        """Start to settle."""
+        self.inlet = inlet
+        self.settlements = Settlements(inlet)
+
+    @classmethod
+    async def begin(cls, session: Session, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> "Epoch":
+        """Open a channel and consume; raises BrokerError."""
+        try:
+            inlet = await Inlet.open(await session.link())
+            epoch = cls(inlet)
+
+            def wrap(message: DeliveredMessage) -> None:
+                deliver(AioDelivery(queue, message, epoch.settlements))
+
+            try:
+                await inlet.consume(queue, prefetch, wrap)
+            except BaseException:
+                # Cancelled too: a consumer that nobody knows would hold its messages for ever.
+                await epoch.end()
+                raise
+        except faults.TROUBLE as error:
+            raise faults.consuming(faults.loss(error), queue) from error
+        return epoch
+
+    async def end(self) -> None:
+        """Flush what is settled and close the channel."""
+        await self.settlements.flush()
+        await self.settlements.close()
+        await self.inlet.close()
+
+
+class AioSubscription:
+    """A ports.Subscription on aio-pika."""
+
+    def __init__(  # noqa: PLR0913 - what it is made of
+        self, session: Session, queue: str, prefetch: int, deliver: Callable[[Delivery], None], on_event: OnEvent, clock: Clock
+    ) -> None:
+        """Store; `start` begins."""
+        self._session, self._queue, self._prefetch, self._deliver = session, queue, prefetch, deliver
+        self._on_event, self._clock = on_event, clock
+        self._backoff = Backoff(clock)
+        self._epoch: Epoch | None = None
+        self._paused = False
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Consume; raises QueueMissing or AccessRefused when that is so from the start."""
+        self._keeper = asyncio.create_task(self._keep(), name=f"amqpkit consumer of {self._queue}")
+        try:
+            await asyncio.shield(self._begun)
+        except BaseException:
+            await self._stop()
+            raise
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker delivers to us now."""
+        return self._epoch is not None and self._epoch.inlet.stands and not self._paused
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done when the transport has given up for good: it carries the BrokerError."""
+        return self._ended
+
+    async def pause(self) -> None:
+        """Stop deliveries; what was delivered can still be settled. Final."""
+        self._paused = True
+        if self._epoch is not None and self._epoch.inlet.stands:
+            # A channel that is lost at this moment delivers nothing either.
+            with suppress(*faults.TROUBLE):
+                await self._epoch.inlet.cancel()
+
+    async def close(self) -> None:
+        """End the consumer's channel after every ack so far has safely reached the broker."""
+        await self.pause()
+        await self._stop()
+        if self._epoch is not None:
+            await self._epoch.end()
+
+    async def _stop(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait({self._keeper})
+
+    async def _keep(self) -> None:
+        while not self._paused:
+            try:
+                cause, was_up = await self._live(), True
+            except BrokerError as error:
+                if self._is_final(error):
+                    return
+                cause, was_up = Loss(0, str(error)), False
+            if self._paused:
+                return
+            wait = self._backoff.down(was_up=was_up)
+            self._on_event(ConsumerLost(self._queue, cause.reason, wait))
+            await self._clock.sleep(wait)
+
+    async def _live(self) -> Loss:
+        epoch = self._epoch = await Epoch.begin(self._session, self._queue, self._prefetch, self._deliver)
+        if self._paused:
+            await self.pause()
+        self._backoff.up()
+        self._on_event(Consuming(self._queue))
+        if not self._begun.done():
+            self._begun.set_result(None)
+        cause = await asyncio.shield(epoch.inlet.lost)
+        # Also when only the consumer is gone: on 4.3 a consumer timeout cancels it half, and only the end of the
+        # channel (or of every late delivery) brings it back (measured).
+        await epoch.end()
+        return cause
+
+    def _is_final(self, error: BrokerError) -> bool:
+        starting = not self._begun.done()
+        if starting and isinstance(error, QueueMissing | AccessRefused):
+            self._begun.set_exception(error)
+            return True
+        if isinstance(error, AccessRefused):
+            self._ended.set_exception(error)
+            self._ended.exception()  # Retrieved: whoever asks gets it, and nobody need.
+            return True
+        return False

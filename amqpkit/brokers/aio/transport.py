@@ -1,0 +1,109 @@
+"""A ports.Transport on aio-pika."""
+
+import asyncio
+from collections.abc import Callable
+
+from amqpkit.brokers.aio import faults
+from amqpkit.brokers.aio.clock import SystemClock
+from amqpkit.brokers.aio.outbox import Outbox
+from amqpkit.brokers.aio.session import Address, Session
+from amqpkit.brokers.aio.subscription import AioSubscription
+from amqpkit.brokers.aio.wire import Channel
+from amqpkit.brokers.url import BrokerURL
+from amqpkit.errors import ConnectionFailed
+from amqpkit.events import OnEvent, ignore
+from amqpkit.model import Message
+from amqpkit.ports import BrokerInfo, Clock, Delivery, Subscription
+
+
+class AioTransport:
+    """The way to a RabbitMQ for messages: one connection to publish, another to consume.
+
+    Two, because a broker in a memory alarm stops reading from a connection that publishes, acks and all.
+    Lost connections and channels come back by themselves. URLs with their passwords are never logged or shown.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only settings, each with its default
+        self,
+        url: str,
+        *,
+        name: str = "amqpkit",
+        heartbeat: int = 10,
+        connect_timeout: float = 10.0,
+        on_event: OnEvent = ignore,
+        clock: Clock | None = None,
+    ) -> None:
+        """Store; raises BrokerError when the URL cannot be read. `name` is what the broker shows of us."""
+        self._address = Address(BrokerURL.parse(url), name, heartbeat, connect_timeout)
+        self._on_event = on_event
+        self._clock: Clock = clock or SystemClock()
+        self._publishing = Session("publish", self._address, on_event, self._clock)
+        self._consuming: Session | None = None
+        self._outbox: Outbox | None = None
+        self._subscriptions: list[AioSubscription] = []
+        self._opening = asyncio.Lock()
+        self._broker: BrokerInfo | None = None
+
+    @property
+    def broker(self) -> BrokerInfo:
+        """Who answered; only after `open`."""
+        if self._broker is None:
+            msg = "the transport is not open"
+            raise ConnectionFailed(msg)
+        return self._broker
+
+    async def open(self) -> None:
+        """Connect to publish; raises AccessRefused at once, ConnectionFailed when nobody answers within the timeout."""
+        link = await self._publishing.open()
+        self._broker = link.info
+        self._outbox = Outbox(self._publishing, self._clock)
+        self._outbox.start()
+
+    def publish(
+        self, exchange: str, routing_key: str, message: Message, *, mandatory: bool = True, timeout: float = 30.0
+    ) -> asyncio.Future[None]:
+        """Send now or as soon as a connection stands; the future carries a PublishError when that fails.
+
+        A message without an id gets a random one when it is mandatory: a returned message is known by nothing else.
+        """
+        if self._outbox is None:
+            msg = "the transport is not open"
+            raise ConnectionFailed(msg)
+        return self._outbox.put(exchange, routing_key, message, mandatory=mandatory, timeout=timeout)
+
+    async def consume(self, queue: str, *, prefetch: int, deliver: Callable[[Delivery], None]) -> Subscription:
+        """Start a consumer; raises QueueMissing or AccessRefused when that is so from the start."""
+        session = await self._consuming_session()
+        subscription = AioSubscription(session, queue, prefetch, deliver, self._on_event, self._clock)
+        await subscription.start()
+        self._subscriptions.append(subscription)
+        return subscription
+
+    async def depth(self, queue: str) -> int:
+        """How many messages are ready there; raises QueueMissing."""
+        try:
+            channel = await Channel.open(await self._publishing.link())
+            try:
+                return await channel.messages_ready(queue)
+            finally:
+                await channel.close()
+        except faults.TROUBLE as error:
+            raise faults.consuming(faults.loss(error), queue) from error
+
+    async def close(self) -> None:
+        """Close the connections; unconfirmed publishes become PublishUncertain."""
+        for subscription in self._subscriptions:
+            await subscription.close()
+        if self._outbox is not None:
+            await self._outbox.close()
+        for session in (self._consuming, self._publishing):
+            if session is not None:
+                await session.close()
+
+    async def _consuming_session(self) -> Session:
+        async with self._opening:
+            if self._consuming is None:
+                session = Session("consume", self._address, self._on_event, self._clock)
+                await session.open()
+                self._consuming = session
+            return self._consuming
