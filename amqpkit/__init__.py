@@ -5,6 +5,7 @@ broker client nor for a YAML parser.
 """
 
 import importlib
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from amqpkit.model import DeadLetter, Discard, RetryAfter, Topology
 
 __version__ = "0.1.0"
+
+# what a library logs is the application's to show: silent until it configures logging
+logging.getLogger("amqpkit").addHandler(logging.NullHandler())
 
 _HOMES = {
     "AmqpkitError": "amqpkit.errors",

@@ -79,8 +79,15 @@ class Lane:
             if taken % 64 == 0:
                 await asyncio.sleep(0)  # handlers that never wait must let the loop breathe
 
+    @property
+    def work(self) -> Sequence[asyncio.Task[None]]:
+        """The pool's tasks; one that ends before a drain has broken."""
+        return self._tasks
+
     async def drain(self) -> None:
         """Stop deliveries, give back at once what has not begun; returns when nothing new can begin."""
+        if self._stopping:
+            return
         self._stopping = True
         if self.subscription is not None:
             # first no more deliveries, then give back: else the broker hands the same ones to us again
@@ -100,6 +107,8 @@ class Lane:
         """End the pool and the subscription; what is still unsettled goes back with the channel."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            # not longer: a handler that swallows its cancellation must not keep the process
+            await asyncio.wait(self._tasks, timeout=1)
         if self.subscription is not None:
             await self.subscription.close()

@@ -72,6 +72,9 @@ class Slot:
             log.exception("a delivery from %s could not be judged; it is refused", self._terms.queue)
             delivery.refuse()
             end = End(Outcome.REFUSED, reason=f"{type(error).__name__} inside amqpkit")
+        except BaseException:  # cancelled from outside, or the process ends
+            delivery.requeue()
+            raise
         finally:
             self.holding = False
             self._delivery = None
@@ -139,9 +142,11 @@ class Slot:
         try:
             value = await self._handler.call(effect.payload, context)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise  # the worker's end, told by our own halt or by whoever cancelled us
+            if self._tools.halt.now:
+                raise
+            # our own flag knows a shutdown; without it the handler cancelled itself, and that is a failure
+            while (task := asyncio.current_task()) is not None and task.cancelling():
+                task.uncancel()
             return Raised(error, self._moment())
         except (Exception, SystemExit) as error:  # noqa: BLE001 - every failure of a handler is judged by the walk
             return Raised(error, self._moment())

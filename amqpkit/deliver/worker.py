@@ -1,6 +1,7 @@
 """A worker: consumers on a topology over a transport, from the start-up checks to the drain."""
 
 import asyncio
+import logging
 import os
 import random
 import socket
@@ -16,9 +17,11 @@ from amqpkit.deliver.lane import Lane
 from amqpkit.deliver.payload import decode, registry
 from amqpkit.deliver.slot import Slot, Tools
 from amqpkit.deliver.walk import Terms
-from amqpkit.events import OnEvent, ignore
+from amqpkit.events import Event, OnEvent, ignore
 from amqpkit.model import Topology
 from amqpkit.ports import Clock, IdempotencyStore, NoStore, Transport
+
+log = logging.getLogger("amqpkit.worker")
 
 LEASE_SLACK: Final = 30.0
 """Seconds that a claim outlives its handler's timeout."""
@@ -56,7 +59,7 @@ class Worker:
         self._topology, self._transport, self._grace = topology, transport, grace
         self._clock = clock or SystemClock()
         self._halt = Halt()
-        self._tools = Tools(transport, store or NoStore(), self._clock, on_event, self._halt, chance)
+        self._tools = Tools(transport, store or NoStore(), self._clock, _quiet(on_event), self._halt, chance)
         self._make_threads = threads or partial(ThreadPoolExecutor, thread_name_prefix="amqpkit")
         self._pools: list[Executor] = []
         self._lanes: list[Lane] = []
@@ -118,6 +121,7 @@ class Worker:
     async def _until_stopped(self) -> None:
         stopped = asyncio.create_task(self._stop.wait())
         ends: list[asyncio.Future[Any]] = [lane.subscription.ended for lane in self._lanes if lane.subscription]
+        ends += [task for lane in self._lanes for task in lane.work]
         try:
             await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -127,12 +131,22 @@ class Worker:
     async def _drain(self) -> None:
         await asyncio.gather(*(lane.drain() for lane in self._lanes))
         finished = asyncio.gather(*(lane.finished() for lane in self._lanes))
+        given_up = asyncio.Event()
+        gone = asyncio.create_task(given_up.wait())
         disarm = self._clock.call_later(self._grace, self.halt)
+        # a handler that swallows its cancellation cannot be waited for; its message goes back with the channel
+        give_up = self._clock.call_later(self._grace + HALT_TIMEOUT, given_up.set)
         try:
-            await asyncio.wait([finished])
+            either: list[asyncio.Future[Any]] = [finished, gone]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             disarm()
-        finished.result()
+            give_up()
+            gone.cancel()
+        if finished.done():
+            finished.result()
+        else:
+            log.warning("handlers did not obey their cancellation; their messages go back to the queue")
         for lane in self._lanes:
             if lane.subscription is not None and lane.subscription.ended.done():
                 lane.subscription.ended.result()
@@ -141,10 +155,22 @@ class Worker:
         # on a drain there is nothing left to halt; on a cancelled run this sends the begun messages back
         self._halt.halt()
         await asyncio.gather(*(lane.drain() for lane in self._lanes), return_exceptions=True)
-        await asyncio.wait([asyncio.ensure_future(self._settled())], timeout=HALT_TIMEOUT)
+        await asyncio.wait([asyncio.ensure_future(self._settled())], timeout=1)
         await asyncio.gather(*(lane.close() for lane in self._lanes), return_exceptions=True)
         for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _settled(self) -> None:
         await asyncio.gather(*(lane.finished() for lane in self._lanes), return_exceptions=True)
+
+
+def _quiet(on_event: OnEvent) -> OnEvent:
+    """Guard the loop against a listener that raises: an observer must not decide a message's fate."""
+
+    def tell(event: Event) -> None:
+        try:
+            on_event(event)
+        except Exception:
+            log.exception("a listener failed on %s", type(event).__name__)
+
+    return tell
