@@ -1,0 +1,166 @@
+"""What one queue holds: what waits, what consumers have, what its dead-letter exchange has not taken yet.
+
+Pure: time is an argument in milliseconds; knows no exchange, no channel's client, no clock.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from amqpkit.brokers.memory.channel import Consumer, Outstanding
+from amqpkit.brokers.memory.line import ClassicLine, Line, QuorumLine
+from amqpkit.brokers.memory.policy import Settings
+from amqpkit.brokers.memory.profile import Profile
+from amqpkit.brokers.memory.stored import Stored
+from amqpkit.model import Queue
+
+_REOPEN_AT = 0.8
+"""A quorum queue that refused takes messages again at this part of its limit (broker-measured)."""
+
+
+class Way(Enum):
+    """How a message comes back from a consumer."""
+
+    NACK = auto()
+    REJECT = auto()
+    CLOSED = auto()
+    TIMEOUT = auto()
+
+
+@dataclass(slots=True)
+class Held:
+    """A dead letter that at-least-once keeps in its source; `settled` targets have taken it, `due` is the next try."""
+
+    stored: Stored
+    settled: set[str] = field(default_factory=set)
+    due: int = 0
+
+
+def given_back(stored: Stored, way: Way, *, quorum: bool, profile: Profile) -> Stored:
+    """Count a give-back: on 4.3 nacks and timeouts do not count toward the limit, on 4.0 every way does."""
+    if not quorum:
+        return replace(stored, redelivered=True)
+    counts = not profile.since_4_3 or way in (Way.REJECT, Way.CLOSED)
+    return replace(
+        stored,
+        redelivered=True,
+        acquired_count=stored.acquired_count + 1,
+        delivery_count=stored.delivery_count + counts,
+    )
+
+
+def discarded(stored: Stored, way: Way, *, quorum: bool, profile: Profile) -> Stored:
+    """Count a refusal without requeue: on 4.3 only `basic.reject` counts and is carried on, on 4.0 both are shown."""
+    if quorum and (way is Way.REJECT or not profile.since_4_3):
+        return replace(
+            stored,
+            delivery_count=stored.delivery_count + 1,
+            acquired_count=stored.acquired_count + 1,
+        )
+    return stored
+
+
+def over_limit(stored: Stored, limit: int | None) -> bool:
+    """Say whether a message that comes back has been out too often."""
+    return limit is not None and stored.delivery_count > limit
+
+
+class QueueState:
+    """One declared queue and everything in it."""
+
+    def __init__(self, declared: Queue, settings: Settings, profile: Profile) -> None:
+        """Start empty."""
+        self.declared = declared
+        self.settings = settings
+        self.profile = profile
+        self.line: Line = (
+            QuorumLine(since_4_3=profile.since_4_3)
+            if declared.type == "quorum"
+            else ClassicLine(declared.arguments.get("x-max-priority", 0))
+        )
+        self.unacked: dict[int, Outstanding] = {}
+        self.held: list[Held] = []
+        self.consumers: deque[Consumer] = deque()
+        self.rejecting = False
+        self.deleted = False
+        self.alarm: tuple[int, Callable[[], None]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.declared.name
+
+    @property
+    def quorum(self) -> bool:
+        """Whether it is a quorum queue; else it is a classic one."""
+        return self.declared.type == "quorum"
+
+    def refuses(self, stored: Stored) -> bool:
+        """Say whether a publish of this message is refused: classic exactly at the limit, quorum once it was passed."""
+        if not self.settings.overflow.startswith("reject-publish"):
+            return False
+        return self.rejecting if self.quorum else self._over(1, len(stored.body))
+
+    def push(self, stored: Stored, now: int) -> None:
+        """Take a message, fixing its deadline: the smaller of the queue's TTL and its own."""
+        own = stored.properties.expiration
+        ttls = [ttl for ttl in (self.settings.ttl, None if own is None else int(own)) if ttl is not None]
+        # A TTL of 0 lives for a millisecond in a quorum queue (broker-read), long enough for a waiting consumer.
+        deadline = now + max(min(ttls), int(self.quorum)) if ttls else None
+        self.line.push(replace(stored, deadline=deadline))
+
+    def evaluate(self) -> None:
+        """Close a quorum queue that is over its limit, reopen one that has fallen to 80 % of it."""
+        if self.settings.overflow != "reject-publish":
+            self.rejecting = False
+        elif self._over(0, 0):
+            self.rejecting = True
+        elif not self._over(0, 0, part=_REOPEN_AT):
+            self.rejecting = False
+
+    def too_many(self) -> bool:
+        """Say whether drop-head must drop a waiting message; what consumers have does not count."""
+        return self.settings.overflow == "drop-head" and len(self.line) > 0 and self._over(0, 0)
+
+    def _over(self, more: int, more_bytes: int, *, part: float = 1.0) -> bool:
+        settings = self.settings
+        if settings.max_length is not None and len(self.line) + len(self.held) + more > settings.max_length * part:
+            return True
+        if settings.max_bytes is None:
+            return False
+        return self._bytes() + more_bytes > settings.max_bytes * part
+
+    def _bytes(self) -> int:
+        return sum(len(stored.body) for stored in self.line) + sum(len(held.stored.body) for held in self.held)
+
+    def overdue(self, now: int) -> list[Outstanding]:
+        """List the deliveries whose acknowledgement is too late."""
+        return [out for out in self.unacked.values() if (due := self.timeout_of(out)) is not None and due <= now]
+
+    def timeout_of(self, out: Outstanding) -> int | None:
+        """Say when the broker loses patience: exactly on 4.3, at a channel's 60 s tick on 4.0 (broker-measured)."""
+        timeout = self.settings.consumer_timeout
+        if timeout is None:
+            return None
+        if self.profile.since_4_3:
+            return out.since + timeout
+        opened, tick = out.consumer.channel.opened, 60_000
+        return opened - (opened - out.since - timeout) // tick * tick
+
+    def next_event(self) -> int | None:
+        """Say when something will happen here without anybody's doing."""
+        oldest = list(self.unacked.values())
+        if self.profile.since_4_3:
+            del oldest[1:]  # one timeout for all: the first one out is the first one late
+        times = [
+            self.line.next_deadline(),
+            *(held.due for held in self.held),
+            *map(self.timeout_of, oldest),
+        ]
+        return min((time for time in times if time is not None), default=None)
+
+    def messages(self) -> list[Stored]:
+        """List all that is here: dead letters held, then what consumers have, then what waits, in order."""
+        taken = (out.stored for out in self.unacked.values())
+        return [*(held.stored for held in self.held), *taken, *self.line]
