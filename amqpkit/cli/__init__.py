@@ -1,0 +1,80 @@
+"""The command line: parses, calls one command's function, turns errors into messages and exit codes.
+
+Each command lives in its own module, which is imported only when the command runs.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+import amqpkit
+from amqpkit.cli.usage import UsageError
+from amqpkit.errors import AmqpkitError, TopologyError
+
+OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 64, 130, 141
+
+_TOPOLOGY: Final = Group("topology", sort_key=1)
+_RUN: Final = Group("run", sort_key=2)
+_OPTIONS: Final = Group("options", sort_key=9)
+
+_COMMANDS: Final = (
+    ("validate", _TOPOLOGY, "Check topology files and name every problem with its place."),
+    ("compile", _TOPOLOGY, "Print what RabbitMQ will be asked for."),
+    ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
+    ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),
+    ("run", _RUN, "Run the consumers of a module."),
+    ("publish", _RUN, "Publish one message."),
+    ("demo", _RUN, "Watch messages travel through a topology."),
+)
+
+
+def build() -> App:
+    """Build the app; commands are names of functions until one is called."""
+    app = App(
+        name="amqpkit",
+        help="RabbitMQ topology as code: declare it in YAML, run consumers on it, survive failure.",
+        version=amqpkit.__version__,
+        group_commands=_OPTIONS,
+        default_parameter=Parameter(negative=()),
+        help_format="plaintext",
+        suppress_keyboard_interrupt=False,
+        exit_on_error=False,
+        result_action="return_value",
+    )
+    for name, group, text in _COMMANDS:
+        app.command(f"amqpkit.cli.{name}:{name}", name=name, group=group, help=text)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and give its exit code: 0 fine, 1 failed, 64 usage, 130 interrupted.
+
+    `arguments` are `sys.argv` without the program by default. Raises nothing that amqpkit raises on
+    purpose; a programming error keeps its traceback.
+    """
+    try:
+        code = build()(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+    except CycloptsError:  # cyclopts has printed it
+        return USAGE
+    except UsageError as error:
+        return _failed(f"amqpkit: {error}", USAGE)
+    except TopologyError as error:
+        return _failed(str(error), FAILED)
+    except AmqpkitError as error:
+        return _failed(f"amqpkit: {error}", FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit; nobody reads it, so let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code if isinstance(code, int) else OK
+
+
+def _failed(message: str, code: int) -> int:
+    print(message, file=sys.stderr)
+    return code

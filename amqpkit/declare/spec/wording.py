@@ -56,6 +56,8 @@ def worded(error: ErrorDetails, written: str) -> str:
 
 def _value_fault(error: ErrorDetails) -> str:
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "model_type" and error["loc"][-1] == LEVELS_TAG:
+        return f"expected `none` or a mapping such as {{delays: [10s, 1m]}}, not {spoken(value)}"
     if kind in _KINDS:
         remedy = f'; write "{value}"' if kind == "string_type" and isinstance(value, int | float) else ""
         return f"expected {_KINDS[kind]}, not {spoken(value)}{remedy}"
