@@ -30,9 +30,14 @@ class Location:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
+    def credentials(self) -> str:
+        """User and password as a URL has them, encoded: never print them."""
+        return f"{quote(self.user, safe='')}:{quote(self.password, safe='')}"
+
+    @property
     def authority(self) -> str:
-        """The part of a URL between `//` and the path, credentials included and encoded."""
-        return f"{quote(self.user, safe='')}:{quote(self.password, safe='')}@{self}"
+        """The part of a URL between `//` and the path, credentials included: never print it."""
+        return f"{self.credentials}@{self}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 
 from amqpkit.brokers.declared import address
 from amqpkit.declare.order import creation_stages
-from amqpkit.errors import BrokerError, Refused
+from amqpkit.errors import BrokerError, ConnectionFailed, Refused
 from amqpkit.model import DeclaredObject, Policy, Topology
 from amqpkit.operate.compare import Comparison, Step, compare
 from amqpkit.operate.shadow import shadows
@@ -56,7 +56,8 @@ class Conflicts(Refused):
 class ApplyFailed(BrokerError):
     """Applying stopped on the way; what was made stays, and applying again does the rest.
 
-    `report` has what was done, `failures` what went wrong with which object, `missing` what was not begun.
+    `report` has what was done, `failures` what went wrong with which object, `missing` what was not begun, `touched`
+    whether the broker may be changed: a request that was not answered may have been carried out.
     """
 
     def __init__(
@@ -65,11 +66,17 @@ class ApplyFailed(BrokerError):
         """Put both sides into one text."""
         self.report, self.failures, self.missing = report, failures, missing
         done = len(report.created) + len(report.updated)
+        self.touched = done > 0 or any(isinstance(error, ConnectionFailed) for _, error in failures)
         undone = len(failures) + len(missing)
         lines = [f"applied {done} of {done + undone} changes, then stopped; applying again does the rest"]
-        lines += [f"failed: {_named(declared, error)}" for declared, error in failures]
+        lines += [f"failed: {reason}" for reason in self.reasons]
         lines += [f"not done: {step.address}" for step in missing]
         super().__init__("\n".join(lines))
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What went wrong, a sentence for each object."""
+        return tuple(_named(declared, error) for declared, error in self.failures)
 
 
 @runtime_checkable

@@ -35,6 +35,18 @@ class Step:
         """The object's name in messages and reports."""
         return address(self.wanted)
 
+    @property
+    def changes(self) -> tuple[tuple[str, str, str], ...]:
+        """What changes in place: each property, its value there and its value here."""
+        if self.replaces is None or not isinstance(self.wanted, Policy):
+            return ()
+        before, after = _policy(self.replaces), _policy(self.wanted)
+        return tuple(
+            (name, _spelled(before.get(name, _ABSENT)), _spelled(after.get(name, _ABSENT)))
+            for name in dict.fromkeys((*before, *after))
+            if canonical(before.get(name, _ABSENT)) != canonical(after.get(name, _ABSENT))
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -67,8 +79,9 @@ def compare(stages: Iterable[Iterable[DeclaredObject]], actual: Topology) -> Com
             found = there.get(identity(wanted))
             if found is None:
                 steps.append(Step(wanted))
-            elif isinstance(wanted, Policy) and isinstance(found, Policy) and not _same_policy(wanted, found):
-                steps.append(Step(wanted, replaces=found))
+            elif isinstance(found, Policy):
+                change = Step(wanted, replaces=found)
+                steps += [change] if change.changes else []
             else:
                 conflicts += _conflicts(wanted, found)
         planned.append(tuple(steps))
@@ -82,13 +95,10 @@ def all_of(topology: Topology) -> tuple[DeclaredObject, ...]:
     return (*topology.exchanges, *topology.queues, *topology.policies, *topology.bindings)
 
 
-def _same_policy(one: Policy, other: Policy) -> bool:
-    return (one.pattern, one.apply_to, one.priority, canonical(one.definition)) == (
-        other.pattern,
-        other.apply_to,
-        other.priority,
-        canonical(other.definition),
-    )
+def _policy(policy: Policy) -> dict[str, Any]:
+    # The definition's keys cannot collide with the other three: RabbitMQ knows none of these names as a setting.
+    about = {"pattern": policy.pattern, "apply-to": policy.apply_to, "priority": policy.priority}
+    return {**about, **policy.definition}
 
 
 def _conflicts(wanted: DeclaredObject, found: DeclaredObject) -> list[Refused]:

@@ -1,0 +1,141 @@
+"""Which broker a command talks to: from the command line, else the environment, else this machine."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+from urllib.parse import parse_qs
+
+from cyclopts import Parameter
+
+from amqpkit.brokers.identify import identify
+from amqpkit.brokers.management import ManagementAdmin
+from amqpkit.brokers.url import BrokerURL, ManagementURL, has_credentials
+from amqpkit.errors import AmqpkitError, BrokerError
+from amqpkit.ports import BrokerInfo
+
+DEFAULT_URL: Final = "amqp://guest:guest@localhost:5672/"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A broker, a vhost in it, and where its management API is; credentials show in no repr."""
+
+    url: BrokerURL
+    api: str = field(repr=False)
+
+    @property
+    def vhost(self) -> str:
+        """The vhost that everything happens in."""
+        return self.url.vhost
+
+    def __str__(self) -> str:
+        return f'vhost "{self.vhost}" at {self.url.location}'
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """The options of every command that talks to a broker.
+
+    Parameters
+    ----------
+    url
+        The broker, as amqp://user:password@host:5672/vhost (amqps:// for TLS; percent-encode user, password and vhost).
+        Without it: guest on this machine.
+    vhost
+        The virtual host, instead of the URL's.
+    """
+
+    url: Annotated[str | None, Parameter(env_var="AMQP_URL", show_default=False)] = field(default=None, repr=False)
+    vhost: Annotated[str | None, Parameter(show_default=False)] = None
+
+    def broker(self, declared_vhost: str | None = None) -> BrokerURL:
+        """Read the URL; raises AmqpkitError when it cannot be read or the file declares another vhost."""
+        url = BrokerURL.parse(self.url or DEFAULT_URL)
+        if self.vhost is not None:
+            url = url.at_vhost(self.vhost)
+        if declared_vhost is not None and declared_vhost != url.vhost:
+            msg = (
+                f'the topology file is for vhost "{declared_vhost}", the connection for "{url.vhost}": '
+                "give the same one in --vhost or at the end of the URL"
+            )
+            raise AmqpkitError(msg)
+        return url
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminOptions(BrokerOptions):
+    """The options of every command that also talks to the management API.
+
+    Parameters
+    ----------
+    api
+        The management API, as http://user:password@host:15672. Without it: the broker's host, port 15672 (15671 with
+        TLS). Without credentials: the broker's.
+    """
+
+    api: Annotated[str | None, Parameter(env_var="AMQP_API_URL", show_default=False)] = field(default=None, repr=False)
+
+    def place(self, declared_vhost: str | None = None) -> Place:
+        """Read both URLs; raises AmqpkitError."""
+        url = self.broker(declared_vhost)
+        if not self.api:
+            return Place(url, url.api)
+        given = ManagementURL.parse(self.api)
+        if has_credentials(self.api):
+            return Place(url, self.api)
+        scheme, _, rest = given.base.partition("://")
+        return Place(url, f"{scheme}://{url.location.credentials}@{rest}")
+
+
+@asynccontextmanager
+async def administered(place: Place) -> AsyncIterator[tuple[ManagementAdmin, BrokerInfo]]:
+    """Open the management API of a broker, sure that it is that broker's.
+
+    Both are asked who they are: behind a proxy or a port forward, port 15672 of the same host may be another cluster's.
+    Raises BrokerError when they differ, AccessRefused, ConnectionFailed.
+    """
+    tls = _tls(place.url.options) if place.api.lower().startswith("https:") else None
+    async with ManagementAdmin(place.api, vhost=place.vhost, tls=tls) as admin:
+        broker = await identify(place.url)
+        behind_api = await admin.identify()
+        if behind_api.cluster_name != broker.cluster_name:
+            api = ManagementURL.parse(place.api).location
+            msg = (
+                f'the management API at {api} is of cluster "{behind_api.cluster_name}", the broker at '
+                f'{place.url.location} of "{broker.cluster_name}": give the right one with --api (AMQP_API_URL)'
+            )
+            raise BrokerError(msg)
+        yield admin, behind_api
+
+
+def redact(url: str) -> str:
+    """Give a URL that may be shown: without its password, and with no more of a badly escaped one than its end."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "", url
+    credentials, at, place = rest.rpartition("@")
+    if not at:
+        return url
+    user = credentials.partition(":")[0]
+    # A stray @, / or # means that the password is not where it should be: then nothing of the front is shown.
+    shown = f"{user}:***" if not set("@/#?") & set(credentials) else "***"
+    return f"{scheme}{separator}{shown}@{place}"
+
+
+def _tls(options: str) -> ssl.SSLContext:
+    """Trust for HTTPS what the AMQP URL's own options (cafile and the like, as aio-pika has them) say to trust."""
+    given = {name: values[-1] for name, values in parse_qs(options).items()}
+    try:
+        context = ssl.create_default_context(cafile=given.get("cafile"), capath=given.get("capath"))
+        if "certfile" in given:
+            context.load_cert_chain(given["certfile"], given.get("keyfile"))
+    except OSError as error:
+        msg = f"the certificates that the AMQP URL names cannot be read: {error}"
+        raise BrokerError(msg) from error
+    if given.get("no_verify_ssl", "0") != "0":
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
