@@ -1,4 +1,4 @@
-"""Brokers for the tests. `broker` gives each test a virtual host of its own on every RabbitMQ there is; see tests/containers."""
+"""Brokers for the tests: `broker` gives each a virtual host of its own, on every RabbitMQ there is."""
 
 from __future__ import annotations
 
@@ -60,7 +60,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Without pytest-xdist: start the brokers now, if a test that is left needs one."""
     fleet = session.config.stash.get(FLEET, None)
-    if fleet is not None and not session.config.option.collectonly and any(item.get_closest_marker("broker") for item in session.items):
+    if (
+        fleet is not None
+        and not session.config.option.collectonly
+        and any(item.get_closest_marker("broker") for item in session.items)
+    ):
         fleet.ensure()
 
 
@@ -101,7 +105,10 @@ def this_runs(config: pytest.Config) -> tuple[dict[str, Broker], str]:
     try:
         return brokers.read(config.stash[PATH])
     except NoBrokerError as error:
-        pytest.fail(f"{brokers.ADVICE.splitlines()[0].format(reason=error)} What to do is said at the end of the run.", pytrace=False)
+        pytest.fail(
+            f"{brokers.ADVICE.splitlines()[0].format(reason=error)} What to do is said at the end of the run.",
+            pytrace=False,
+        )
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
-"""A RabbitMQ in a container, for tests: fresh, reachable from this machine only, impatient where RabbitMQ would wait minutes.
+"""A RabbitMQ in a container, for tests: fresh, on loopback only, impatient where RabbitMQ would wait minutes.
 
-Needs the `testing` extra and a Docker engine on this machine. `with RabbitMQContainer() as rabbitmq: ...` gives `rabbitmq.url` and `rabbitmq.api`.
+Needs the `testing` extra and a Docker engine on this machine:
+`with RabbitMQContainer() as rabbitmq: ...` gives `rabbitmq.url` and `rabbitmq.api`.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ IMPATIENT: Final[Mapping[str, str]] = {
 class RabbitMQContainer(DockerContainer):
     """RabbitMQ with its management API, started by `with` or `start()` and ready when that returns.
 
-    Ports are bound to 127.0.0.1. They are free ones chosen by the engine unless `ports` fixes them as (AMQP, management),
-    which a test that restarts the container needs. Raises TimeoutError when RabbitMQ is not up within `startup_timeout` seconds.
+    Ports are bound to 127.0.0.1. They are free ones chosen by the engine unless `ports` fixes them as
+    (AMQP, management), which a test that restarts the container needs. Raises TimeoutError when RabbitMQ
+    is not up within `startup_timeout` seconds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each has a default, and all but the first are named
         self,
         image: str = "rabbitmq:4-management",
         *,
@@ -81,7 +83,7 @@ class RabbitMQContainer(DockerContainer):
         return f"http://{self._authority(MANAGEMENT)}"
 
     def get_container_host_ip(self) -> str:
-        """Return the address that the ports are bound to; testcontainers would guess at a gateway inside a container."""
+        """Return the address that the ports are bound to; in a container, testcontainers would guess at a gateway."""
         return "127.0.0.1"
 
     def start(self) -> Self:

@@ -1,4 +1,4 @@
-"""How the tests get a RabbitMQ: a given one, or containers, whose engine and images are made here where there are none."""
+"""How the tests get a RabbitMQ: a given one, or containers; engine and images are made where there are none."""
 
 import os
 

@@ -1,7 +1,7 @@
 """Where this machine gets Debian from, read from its own apt configuration; no mirror is ever assumed.
 
-Knows both spellings of a source, the one-line sources.list and the deb822 *.sources. Run as a program it prints the mirror.
-Standard library only: the image script runs it with whichever python3 there is.
+Knows both spellings of a source, the one-line sources.list and the deb822 *.sources. Run as a program it prints the
+mirror. Standard library only: the image script runs it with whichever python3 there is.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-import docker
 import docker.errors
 
+import docker
 from amqpkit.testing.container import RabbitMQContainer
 from tests.containers import engine, image, run
 from tests.containers.engine import Say
@@ -28,11 +28,11 @@ from tests.containers.engine import Say
 ADVICE = """\
 No RabbitMQ to test on: {reason}.
 Do one of these:
-  - AMQPKIT_TEST_URL=amqp://user:password@host:5672/ make test   a broker of yours, its management API at port 15672
-                                                                 or at AMQPKIT_TEST_API_URL (docker compose up -d gives one)
-  - start a Docker engine that this user may use; the tests start RabbitMQ in it, pulled or built
-  - run as root on Debian, without AMQPKIT_BOOTSTRAP=0; the tests install and start Debian's docker.io themselves
-  - pytest -m "not broker"                                       leaves out what needs a broker"""
+  - AMQPKIT_TEST_URL=amqp://user:password@host:5672/ make test: a broker of yours (make up gives one),
+    whose management API is at port 15672 or at AMQPKIT_TEST_API_URL
+  - start a Docker engine that this user may use: the tests start RabbitMQ in it, pulled or built
+  - run as root on Debian, without AMQPKIT_BOOTSTRAP=0: the tests install and start Debian's docker.io themselves
+  - make test-fast: only what needs no broker"""
 
 # A management API that is silent for this long is not slow but stuck.
 SILENT_FOR = 30.0
@@ -70,7 +70,7 @@ class Broker:
         return unquote(path[1:]) if len(path) > 1 else "/"
 
     def http(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """Ask the management API, `path` being what follows /api; return status and decoded answer (None if it is empty)."""
+        """Ask the management API, `path` being what follows /api; return status and decoded answer (None if empty)."""
         parts = urlsplit(self.api)
         credentials = b64encode(f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()).decode()
         host = parts.netloc.rpartition("@")[2]
@@ -99,12 +99,14 @@ class Broker:
         while True:
             for connection in self.http("GET", f"vhosts/{quote(self.vhost, safe='')}/connections")[1] or ():
                 status, _ = self.http("DELETE", f"connections/{quote(connection['name'], safe='')}")
-                if status == 204:  # noqa: PLR2004 - 404: it went by itself
+                if status == 204:
                     closed.add(connection["name"])
             if len(closed) >= at_least:
                 return len(closed)
             if time.monotonic() > deadline:
-                message = f"{len(closed)} connections seen in vhost {self.vhost} within {within:g} s, expected {at_least}"
+                message = (
+                    f"{len(closed)} connections seen in vhost {self.vhost} within {within:g} s, expected {at_least}"
+                )
                 raise TimeoutError(message)
             time.sleep(0.2)
 
@@ -172,7 +174,7 @@ class Broker:
         deadline = time.monotonic() + within
         while True:
             with suppress(OSError, ValueError):
-                if self.http("GET", "health/checks/port-listener/5672")[0] == 200:  # noqa: PLR2004
+                if self.http("GET", "health/checks/port-listener/5672")[0] == 200:
                     return
             if time.monotonic() > deadline:
                 message = f"RabbitMQ is not up again within {within:g} s"
@@ -223,7 +225,10 @@ def given(environ: dict[str, str]) -> Broker:
     if "@" not in api:
         scheme, _, rest = api.partition("://")
         api = f"{scheme}://{credentials}@{rest}"
-    return versioned(Broker("url", "", url, api.rstrip("/")), f"the broker of AMQPKIT_TEST_URL (management API at port {urlsplit(api).port})")
+    return versioned(
+        Broker("url", "", url, api.rstrip("/")),
+        f"the broker of AMQPKIT_TEST_URL (management API at port {urlsplit(api).port})",
+    )
 
 
 def versioned(broker: Broker, what: str) -> Broker:
@@ -233,7 +238,7 @@ def versioned(broker: Broker, what: str) -> Broker:
     except (OSError, ValueError) as error:
         message = f"{what} does not answer: {error}"
         raise NoBrokerError(message) from error
-    if status != 200:  # noqa: PLR2004
+    if status != 200:
         message = f"{what} answers {status}: {overview}"
         raise NoBrokerError(message)
     return replace(broker, version=overview["rabbitmq_version"])
@@ -241,7 +246,7 @@ def versioned(broker: Broker, what: str) -> Broker:
 
 def launch(name: str, key: str, owner: str, *, own: bool = False) -> Broker:
     """Start a broker in a container that is known to belong to this run."""
-    # The ports of a broker that may be killed and started again must be fixed: the engine chooses new ones at each start.
+    # A broker that is killed and started again must find its ports fixed: else the engine chooses new ones.
     ports = (free_port(), free_port()) if own else None
     started = RabbitMQContainer(name, labels={run.LABEL: owner}, ports=ports).start()
     broker = Broker(key, "", started.url, started.api, name, started.get_container_id(), own)
@@ -282,13 +287,20 @@ class Fleet:
         self._ready = False
 
     def ensure(self) -> None:
-        """Find or start the brokers, once. What keeps them from being there is written down for every test that needs one."""
+        """Find or start the brokers, once. What keeps them away is written down for every test that needs one."""
         if self._ready:
             return
         self._ready = True
         try:
             brokers = self._find()
-        except (NoBrokerError, engine.NoEngineError, image.NoImageError, docker.errors.DockerException, OSError, TimeoutError) as error:
+        except (
+            NoBrokerError,
+            engine.NoEngineError,
+            image.NoImageError,
+            docker.errors.DockerException,
+            OSError,
+            TimeoutError,
+        ) as error:
             self.reason = ADVICE.format(reason=str(error).rstrip("."))
             self.path.write_text(json.dumps({"reason": str(error)}), encoding="utf-8")
             return

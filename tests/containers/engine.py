@@ -1,4 +1,4 @@
-"""A Docker engine for the test run: the one that is there, or Debian's own, installed, started and stopped again by the run."""
+"""A Docker engine for the test run: the one that is there, or Debian's own, installed, started and stopped by it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 
-import docker
 import docker.errors
 
+import docker
 from tests.containers import run
 
 Say = Callable[[str], None]
@@ -97,8 +97,11 @@ def install(packages: tuple[str, ...], say: Say) -> None:
 
 
 def clear_stale(directory: Path, say: Say) -> None:
-    """Remove pid files of an engine that was killed: a pid taken over by another process would keep a new one from starting."""
-    for file, name in ((directory / "docker.pid", "dockerd"), (directory / "docker/containerd/containerd.pid", "containerd")):
+    """Remove pid files of a killed engine: a pid that another process has by now would keep a new one from starting."""
+    for file, name in (
+        (directory / "docker.pid", "dockerd"),
+        (directory / "docker/containerd/containerd.pid", "containerd"),
+    ):
         with suppress(OSError):
             text = file.read_text(encoding="utf-8").strip()
             if not (text.isdigit() and run.command(int(text)) == name):
@@ -128,7 +131,7 @@ class Engine:
 
 
 def acquire(say: Say, directory: Path = Path("/var/run")) -> Engine:
-    """Return the engine that answers, else install and start one. Raises NoEngineError when that cannot or may not be."""
+    """Return the engine that answers, else install and start one. Raises NoEngineError when neither can be."""
     with alone():
         client = connect()
         if client is not None:
@@ -178,7 +181,8 @@ def start(directory: Path, say: Say) -> Engine:
                 stdout=output,
                 stderr=output,
                 env={**os.environ, "PATH": daemon_path()},
-                start_new_session=True,  # Ctrl-C stops the tests; the engine is still needed to remove their containers.
+                # Ctrl-C stops the tests; the engine is still needed to remove their containers.
+                start_new_session=True,
             )
     deadline = time.monotonic() + STARTS_WITHIN
     while client is None:
@@ -186,7 +190,9 @@ def start(directory: Path, say: Say) -> Engine:
             if process is not None:
                 process.kill()
                 process.wait()
-            message = "dockerd does not start; its last words:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+            message = "dockerd does not start; its last words:\n" + "\n".join(
+                log.read_text(errors="replace").splitlines()[-15:]
+            )
             raise NoEngineError(message)
         time.sleep(0.2)
         client = connect()

@@ -1,4 +1,4 @@
-"""Which RabbitMQ images the tests run on, and how one gets here: it is local, or pulled, or built from Debian's packages."""
+"""Which RabbitMQ images the tests run on, and how one gets here: local, pulled, or built from Debian's packages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import docker
 import docker.errors
 
+import docker
 from tests.containers import engine
 from tests.containers.engine import Say
 
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 SCRIPT = HERE / "build-image"
 SETTINGS = HERE.parent.parent / "docker" / "rabbitmq"
 # /tmp may be memory, and a root file system is a quarter of a gigabyte.
-SCRATCH = Path("/var/tmp")
+SCRATCH = Path("/var/tmp")  # noqa: S108 - what is made in it has a random name
 BUILT = "amqpkit-test-rabbitmq"
 RECIPE = "amqpkit.test.recipe"
 # What a Dockerfile would say. The node makes its cookie and its files at the first start.
@@ -42,7 +42,7 @@ class NoImageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One broker to test on: its name in test ids, the image to pull, the Debian suite to build it from (if one has it)."""
+    """One broker to test on: its name in test ids, the image to pull, the Debian suite to build it from, if any."""
 
     id: str
     name: str
@@ -89,7 +89,8 @@ def obtain(images: tuple[Image, ...], client: docker.DockerClient, say: Say) -> 
                 shutil.rmtree(leftover, ignore_errors=True)
             say("building them from Debian packages instead, about a minute; the next run finds them built")
             with ThreadPoolExecutor() as pool:
-                found.update(zip([image.id for image in missing], pool.map(lambda image: build(image, client, say), missing)))
+                built = pool.map(lambda image: build(image, client, say), missing)
+                found.update(zip([image.id for image in missing], built, strict=True))
     return {key: name for key, name in found.items() if name is not None}
 
 
@@ -107,7 +108,9 @@ def pulled(image: Image, client: docker.DockerClient, say: Say) -> str | None:
     """Pull an image if a registry has it."""
     if image.name.startswith(f"{BUILT}:"):
         return None
-    repository, _, tag = image.name.rpartition(":") if ":" in image.name.rpartition("/")[2] else (image.name, "", "latest")
+    repository, _, tag = (
+        image.name.rpartition(":") if ":" in image.name.rpartition("/")[2] else (image.name, "", "latest")
+    )
     say(f"pulling {image.name}")
     try:
         client.images.pull(repository, tag=tag)
@@ -124,20 +127,23 @@ def prepare_to_build(missing: list[Image], say: Say) -> None:
     names = " and ".join(image.name for image in missing)
     unknown = [image.name for image in missing if not image.suite]
     if unknown:
-        message = f"no registry gives {', '.join(unknown)}, and only {' and '.join(i.built for i in DEFAULT)} can be built here"
+        buildable = " and ".join(image.built for image in DEFAULT)
+        message = f"no registry gives {', '.join(unknown)}, and only {buildable} can be built here"
         raise NoImageError(message)
     if os.geteuid() != 0 or not engine.is_debian():
         message = f"no registry gives {names}, and only root on Debian can build them"
         raise NoImageError(message)
     if shutil.which("debootstrap", path=engine.daemon_path()) is None:
         if os.environ.get("AMQPKIT_BOOTSTRAP") == "0":
-            message = f"no registry gives {names}; to build them debootstrap is missing, and AMQPKIT_BOOTSTRAP=0 forbids to install it"
+            message = (
+                f"no registry gives {names}, debootstrap is missing, and AMQPKIT_BOOTSTRAP=0 forbids to install it"
+            )
             raise NoImageError(message)
         engine.install(("debootstrap",), say)
 
 
 def build(image: Image, client: docker.DockerClient, say: Say) -> str:
-    """Build an image from Debian's packages and give it to the engine. Raises NoImageError with the script's last words."""
+    """Build an image from Debian's packages, for the engine. Raises NoImageError with the script's last words."""
     with tempfile.TemporaryDirectory(prefix="amqpkit-image-", dir=SCRATCH) as directory:
         tar = Path(directory) / "root.tar"
         command = [str(SCRIPT), image.suite, str(tar)]

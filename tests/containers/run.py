@@ -28,7 +28,11 @@ def lives(owner: str) -> bool:
     """Say whether the run that left this mark goes on; one of another host (or another container) is left alone."""
     host, _, rest = owner.partition(":")
     pid, _, ticks = rest.partition(":")
-    return host != socket.gethostname() or not pid.isdigit() or started(int(pid)) in {ticks, None if ticks == "None" else ticks}
+    return (
+        host != socket.gethostname()
+        or not pid.isdigit()
+        or started(int(pid)) in {ticks, None if ticks == "None" else ticks}
+    )
 
 
 def command(pid: int) -> str:
