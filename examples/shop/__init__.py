@@ -1,0 +1,1 @@
+"""A small shop: the four jobs people use queues for, on one topology."""
