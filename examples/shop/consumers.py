@@ -22,9 +22,9 @@ class SendEmail(Consumer[EmailSend], queue="email.send"):
         """Use this provider."""
         self.provider = provider or EmailProvider()
 
-    async def handle(self, email: EmailSend, context: Context) -> None:  # noqa: ARG002
-        """Send it."""
-        await self.provider.send(email.to, email.template)
+    async def handle(self, email: EmailSend, context: Context) -> None:
+        """Send it; the message's id stays the same through retries, so the provider can recognise a second try."""
+        await self.provider.send(email.to, email.template, key=context.message_id)
 
 
 class ResizeImage(Consumer[ImageResize], queue="image.resize"):
@@ -50,9 +50,9 @@ class ChargeCard(Consumer[BillingCharge], queue="billing.charge"):
         """Use this bank."""
         self.bank = bank or Bank()
 
-    def handle(self, charge: BillingCharge, context: Context) -> None:  # noqa: ARG002
+    def handle(self, charge: BillingCharge, context: Context) -> None:
         """Charge it."""
-        self.bank.charge(charge.card, charge.cents)
+        self.bank.charge(charge.card, charge.cents, key=context.message_id)
 
 
 class EnrichLead(Consumer[LeadCreated], queue="lead.enrich"):
@@ -62,9 +62,9 @@ class EnrichLead(Consumer[LeadCreated], queue="lead.enrich"):
         """Use this customer database."""
         self.crm = crm or Crm()
 
-    async def handle(self, lead: LeadCreated, context: Context) -> str:  # noqa: ARG002
-        """Find out more about the company."""
-        return await self.crm.look_up(lead.lead, lead.company)
+    async def handle(self, lead: LeadCreated, context: Context) -> str:
+        """Find out more about the company, with more patience at each attempt."""
+        return await self.crm.look_up(lead.company, patience=5 * context.attempt)
 
 
 class ReportLead(Consumer[LeadCreated], queue="lead.report"):
@@ -72,8 +72,8 @@ class ReportLead(Consumer[LeadCreated], queue="lead.report"):
 
     def __init__(self) -> None:
         """Begin with nobody counted."""
-        self.seen: list[str] = []
+        self.seen: list[tuple[str, int]] = []
 
-    def handle(self, lead: LeadCreated, context: Context) -> None:  # noqa: ARG002
-        """Count the lead."""
-        self.seen.append(lead.lead)
+    def handle(self, lead: LeadCreated, context: Context) -> None:
+        """Note the lead, and at which attempt."""
+        self.seen.append((lead.lead, context.attempt))

@@ -1,7 +1,8 @@
 """What the shop's messages say."""
 
-from amqpkit import Payload
 from pydantic import Field
+
+from amqpkit import Payload
 
 
 class EmailSend(Payload, type="email.send"):
