@@ -11,61 +11,67 @@ _TTL_MAX: Final = 315_360_000_000
 _BOTH: Final = frozenset({"classic", "quorum"})
 _CLASSIC: Final = frozenset({"classic"})
 _QUORUM: Final = frozenset({"quorum"})
+_LOCATORS: Final = ("client-local", "balanced")
 Check = Callable[[Any], str | None]
 
 
-def _integer(low: int | None = None, high: int | None = None) -> Check:
+def _integer(low: int | None = None, high: int | None = None, *, too_large: str = "value_too_large") -> Check:
     def check(value: Any) -> str | None:
         if isinstance(value, bool) or not isinstance(value, int):
             return f'"expected integer, got {kind_of(value)}"'
         if low is not None and value < low:
-            return f"{{value_negative,{value}}}" if value < 0 else f"{{value_too_small,{value}}}"
+            return f"{{{'value_negative' if value < 0 else 'value_zero'},{value}}}"
         if high is not None and value > high:
-            return f"{{value_too_large,{value}}}"
+            return f"{{{too_large},{value}}}"
         return None
 
     return check
 
 
-def _text(*allowed: str) -> Check:
+def _text(fault: str = "", *allowed: str) -> Check:
     def check(value: Any) -> str | None:
         if not isinstance(value, str):
-            return f'"expected a string, got {kind_of(value)}"'
-        return f"invalid value '{value}'" if allowed and value not in allowed else None
+            return f"{{unacceptable_type,{kind_of(value)}}}"
+        return fault.format(value) if fault and value not in allowed else None
 
     return check
 
 
-# Arguments that the broker knows: who may have them, and which values. What it does not know it keeps and
-# ignores, even in comparison; so do we.
+def _flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else f"{{unacceptable_type,{kind_of(value)}}}"
+
+
+def _anything(_value: Any) -> str | None:
+    return None
+
+
+# Arguments that the broker knows, in the order in which it compares them: who may have them, and which values, with
+# its words for a wrong one (probed on both). What it does not know it keeps and ignores, even in comparison; so do we.
 _KNOWN: Final[Mapping[str, tuple[frozenset[str], Check]]] = {
-    "x-queue-type": (_BOTH, _text("classic", "quorum")),
-    "x-message-ttl": (_BOTH, _integer(0, _TTL_MAX)),
-    "x-dead-letter-exchange": (_BOTH, _text()),
+    "x-queue-type": (_BOTH, _text("\"unsupported queue type '{}'\"", "classic", "quorum")),
+    "x-dead-letter-exchange": (_BOTH, _anything),
     "x-dead-letter-routing-key": (_BOTH, _text()),
-    "x-dead-letter-strategy": (_QUORUM, _text("at-most-once", "at-least-once")),
+    "x-dead-letter-strategy": (_QUORUM, _text("invalid_dlx_strategy", "at-most-once", "at-least-once")),
+    "x-expires": (_BOTH, _integer(1, _TTL_MAX)),
     "x-max-length": (_BOTH, _integer(0)),
     "x-max-length-bytes": (_BOTH, _integer(0)),
-    "x-overflow": (_BOTH, _text("drop-head", "reject-publish", "reject-publish-dlx")),
-    "x-delivery-limit": (_QUORUM, _integer()),
-    "x-max-priority": (_CLASSIC, _integer(0, 255)),
-    "x-expires": (_BOTH, _integer(1, _TTL_MAX)),
-    "x-single-active-consumer": (
-        _BOTH,
-        lambda value: None if isinstance(value, bool) else "expected bool",
-    ),
-    "x-queue-leader-locator": (_BOTH, _text("client-local", "balanced")),
+    "x-overflow": (_BOTH, _text("invalid_overflow", "drop-head", "reject-publish", "reject-publish-dlx")),
+    "x-single-active-consumer": (_BOTH, _flag),
     "x-quorum-initial-group-size": (_QUORUM, _integer(1)),
-    "x-queue-mode": (_CLASSIC, _text("default", "lazy")),
-    "x-queue-version": (_CLASSIC, _integer(1, 2)),
+    "x-delivery-limit": (_QUORUM, _anything),
+    "x-message-ttl": (_BOTH, _integer(0, _TTL_MAX)),
+    "x-queue-leader-locator": (_BOTH, _text("invalid_queue_locator_arg", *_LOCATORS)),
+    "x-max-priority": (_CLASSIC, _integer(0, 255, too_large="max_value_exceeded")),
+    "x-queue-mode": (_CLASSIC, _anything),
+    "x-queue-version": (_CLASSIC, _integer()),
 }
 # Known from 4.3 on; 4.0 keeps and ignores these, but for the timeout, which it obeys.
 _SINCE_4_3: Final[Mapping[str, tuple[frozenset[str], Check]]] = {
     "x-consumer-timeout": (_QUORUM, _integer(0)),
     "x-consumer-disconnected-timeout": (_QUORUM, _integer(0)),
-    "x-delayed-retry-type": (_QUORUM, lambda _: None),
-    "x-delayed-retry-min": (_QUORUM, lambda _: None),
-    "x-delayed-retry-max": (_QUORUM, lambda _: None),
+    "x-delayed-retry-type": (_QUORUM, _anything),
+    "x-delayed-retry-min": (_QUORUM, _anything),
+    "x-delayed-retry-max": (_QUORUM, _anything),
 }
 _UNMODELLED: Final = frozenset({"x-expires", "x-delayed-retry-type", "x-consumer-disconnected-timeout"})
 
@@ -120,17 +126,29 @@ def _known(profile: Profile) -> Mapping[str, tuple[frozenset[str], Check]]:
 
 def _argument_fault(queue: Queue, profile: Profile, where: str) -> str | None:
     arguments = queue.arguments
+    exchange = arguments.get("x-dead-letter-exchange", "")
+    if not isinstance(exchange, str):
+        place = where.replace("for queue", "in queue", 1)
+        return f"PRECONDITION_FAILED - invalid type '{kind_of(exchange)}' for arg 'x-dead-letter-exchange' {place}"
     known = _known(profile)
     for name, value in arguments.items():
-        kinds, check = known.get(name, (_BOTH, lambda _: None))
+        kinds, check = known.get(name, (_BOTH, _anything))
         if detail := check(value):
             return f"PRECONDITION_FAILED - invalid arg '{name}' {where}: {detail}"
         if queue.type not in kinds:
             return f"PRECONDITION_FAILED - invalid arg '{name}' {where} of queue type rabbit_{queue.type}_queue"
     if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
         return f"PRECONDITION_FAILED - invalid arg 'x-dead-letter-routing-key' {where}: routing_key_but_no_dlx_defined"
-    if profile.since_4_3 and arguments.get("x-queue-version") == 1:
-        return f"PRECONDITION_FAILED - invalid arg 'x-queue-version' {where}"
+    return _classic_fault(arguments, profile, where)
+
+
+def _classic_fault(arguments: Mapping[str, Any], profile: Profile, where: str) -> str | None:
+    """Judge what each version forgot differently: 4.3 has no first queue version, and looks at no queue mode."""
+    version, mode = arguments.get("x-queue-version", 2), arguments.get("x-queue-mode", "default")
+    if version not in ((2,) if profile.since_4_3 else (1, 2)):
+        return f"PRECONDITION_FAILED - invalid arg 'x-queue-version' {where}: \"unsupported queue version '{version}'\""
+    if not profile.since_4_3 and mode not in ("default", "lazy"):
+        return f"PRECONDITION_FAILED - invalid arg 'x-queue-mode' {where}: \"unsupported queue mode '{mode}'\""
     return None
 
 
@@ -140,6 +158,10 @@ def _admit_only_the_modelled(queue: Queue, profile: Profile) -> None:
     for name in arguments:
         if name in _UNMODELLED and name in known:
             raise NotModelled(f'queue argument "{name}"')
+    limit = arguments.get("x-delivery-limit", 0)
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        # The broker takes anything here; what it makes of it was never probed.
+        raise NotModelled("an x-delivery-limit that is no integer")
     if arguments.get("x-single-active-consumer"):
         raise NotModelled("single active consumers")
     if queue.exclusive or queue.auto_delete or not queue.name:
@@ -161,7 +183,20 @@ def refuse_other(wanted: Queue, actual: Queue, profile: Profile, vhost: str) -> 
     for name in _known(profile):
         new, old = (queue.arguments.get(name) for queue in (wanted, actual))
         if new != old and name != "x-queue-type":
-            raise _inequivalent(address, where, name, _described(new), _described(old))
+            raise _inequivalent(address, where, name, *_described(new, old))
+
+
+def exchange_fault(exchange: Exchange, vhost: str) -> str | None:
+    """Say why the broker would refuse to make an exchange, or None."""
+    if not exchange.name:
+        return "ACCESS_REFUSED - operation not permitted on the default exchange"
+    if exchange.name.startswith("amq."):
+        return f"ACCESS_REFUSED - exchange name '{exchange.name}' contains reserved prefix 'amq.*'"
+    alternate = exchange.arguments.get("alternate-exchange", "")
+    if not isinstance(alternate, str):
+        place = f"in exchange '{exchange.name}' in vhost '{vhost}'"
+        return f"PRECONDITION_FAILED - invalid type '{kind_of(alternate)}' for arg 'alternate-exchange' {place}"
+    return None
 
 
 def refuse_other_exchange(wanted: Exchange, actual: Exchange, vhost: str) -> None:
@@ -177,7 +212,7 @@ def refuse_other_exchange(wanted: Exchange, actual: Exchange, vhost: str) -> Non
     _refuse_plain(plain, where, address)
     new, old = (exchange.arguments.get("alternate-exchange") for exchange in (wanted, actual))
     if new != old:
-        raise _inequivalent(address, where, "alternate-exchange", _described(new), _described(old))
+        raise _inequivalent(address, where, "alternate-exchange", *_described(new, old))
 
 
 def _refuse_plain(pairs: tuple[tuple[str, str, str], ...], where: str, address: str) -> None:
@@ -206,8 +241,19 @@ def _word(flag: bool) -> str:  # noqa: FBT001 - a value to spell, not a switch
     return str(flag).lower()
 
 
-def _described(value: Any) -> str:
-    return "none" if value is None else f"the value '{value}' of type '{kind_of(value)}'"
+def _described(new: Any, old: Any) -> tuple[str, str]:
+    """Spell two values; the broker names types only when one of the two is missing."""
+    if new is not None and old is not None:
+        return f"'{_plain(new)}'", f"'{_plain(old)}'"
+    return _typed(new), _typed(old)
+
+
+def _typed(value: Any) -> str:
+    return "none" if value is None else f"the value '{_plain(value)}' of type '{kind_of(value)}'"
+
+
+def _plain(value: Any) -> str:
+    return _word(value) if isinstance(value, bool) else str(value)
 
 
 def kind_of(value: Any) -> str:

@@ -43,7 +43,7 @@ class MemoryBroker:
     `dead_letter_worker_publisher_confirm_timeout` in seconds. `observe` hears every movement of every message.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a broker's settings, each with a default
         self,
         clock: Clock,
         *,
@@ -235,7 +235,7 @@ class MemoryBroker:
 
     # --- publishing ------------------------------------------------------------------------------
 
-    def publish(
+    def publish(  # noqa: PLR0913 - a place, a message, a flag and who wants to know
         self,
         channel: Channel,
         exchange: str,
@@ -378,7 +378,7 @@ class MemoryBroker:
         return {name: ids for name, ids in inside.items() if ids}
 
     def journey(self, message_id: str) -> list[str]:
-        """Name the queues a message was put into, in order, and how its copies ended: `acked`, `dropped (cycle)`…"""
+        """Name the queues a message was put into, in order, and how its copies ended, as `acked` or `dropped (cycle)`."""
         return self._ledger.journey(message_id)
 
     def messages(self, queue: str) -> list[Stored]:

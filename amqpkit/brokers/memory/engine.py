@@ -4,7 +4,6 @@ Time comes from the injected clock only; no client, no loop. Every verb ends in 
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Final
@@ -16,6 +15,7 @@ from amqpkit.brokers.memory.queue import (
     Held,
     QueueState,
     Way,
+    arrived,
     discarded,
     given_back,
     over_limit,
@@ -54,18 +54,11 @@ class Engine:
 
     def post(self, stored: Stored, queues: Iterable[QueueState]) -> bool:
         """Offer a copy to each queue; say whether all took it."""
-        return all([self._offer(queue, stored) for queue in queues])
+        taken = [self._offer(queue, stored) for queue in queues]
+        return all(taken)
 
     def _offer(self, queue: QueueState, stored: Stored) -> bool:
-        # 4.0 starts its counter in every queue; on 4.3 it travels, through classic queues too (measured).
-        modern = self.vhost.profile.since_4_3
-        copy = replace(
-            stored,
-            serial=self.next_serial(),
-            delivery_count=stored.delivery_count if modern else 0,
-            acquired_count=stored.acquired_count if modern else 0,
-            redelivered=stored.redelivered and (modern or queue.quorum),
-        )
+        copy = arrived(stored, self.next_serial(), quorum=queue.quorum, profile=self.vhost.profile)
         if queue.refuses(copy):
             if queue.settings.overflow == "reject-publish-dlx":
                 self._enter(queue, copy)
@@ -172,7 +165,7 @@ class Engine:
         """Put a message back, unless it has been out too often: then it dies."""
         queue = out.queue
         stored = given_back(out.stored, way, quorum=queue.quorum, profile=self.vhost.profile)
-        if queue.quorum and over_limit(stored, queue.settings.delivery_limit):
+        if queue.quorum and over_limit(stored, queue.settings.delivery_limit, self.vhost.profile):
             self.bury(queue, stored, "delivery_limit")
             return
         queue.line.give_back(stored)
@@ -229,7 +222,7 @@ class Engine:
         if settings.dead_letter_exchange is None:
             self.ledger.ended(stored.id, queue.name, f"dropped ({reason})", self.clock.now())
             return
-        dead = self._with_shown_count(queue, die(stored, queue.name, reason, self.clock.now()))
+        dead = die(stored, queue.name, reason, self.clock.now())
         letter = onward(dead, settings.dead_letter_exchange, settings.dead_letter_key)
         if settings.keeps_dead_letters:
             queue.held.append(Held(letter))
@@ -240,13 +233,6 @@ class Engine:
         taken = [self._offer(target, letter) for target in open_to]
         why = "" if any(taken) else _loss(bool(targets), bool(open_to))
         self.ledger.ended(letter.id, queue.name, why, self.clock.now())
-
-    def _with_shown_count(self, queue: QueueState, dead: Stored) -> Stored:
-        """On 4.0 the count of a quorum queue goes along as a mere header (measured)."""
-        if self.vhost.profile.since_4_3 or not queue.quorum or not dead.delivery_count:
-            return dead
-        headers = {**dead.properties.headers, "x-delivery-count": dead.delivery_count}
-        return replace(dead, redelivered=True, properties=replace(dead.properties, headers=headers))
 
     def _targets(self, letter: Stored) -> list[QueueState]:
         return self.vhost.targets(letter.exchange, letter.routing_keys, letter.properties.headers)

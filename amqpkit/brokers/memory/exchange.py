@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from amqpkit.brokers.memory.arguments import kind_of
 from amqpkit.model import Binding
 
 TYPES: Final = ("direct", "fanout", "headers", "topic")
@@ -15,6 +16,7 @@ PREDECLARED: Final = {
     "amq.rabbitmq.trace": "topic",
     "amq.topic": "topic",
 }
+_HASHES_MAX: Final = 2
 _MATCHES: Final = ("all", "any", "all-with-x", "any-with-x")
 
 
@@ -72,10 +74,13 @@ def _same(wanted: Any, actual: Any) -> bool:
 
 def binding_fault(kind: str, binding: Binding, *, since_4_3: bool) -> str | None:
     """Say why the broker would refuse a binding, or None."""
-    match_word = binding.arguments.get("x-match", "all")
-    if kind == "headers" and match_word not in _MATCHES:
-        return f"Invalid x-match field value {match_word!r}; expected all, any, all-with-x, or any-with-x"
-    # From 4.3 on a topic binding key may hold two `#` only (broker-read).
-    if kind == "topic" and since_4_3 and binding.routing_key.split(".").count("#") > 2:  # noqa: PLR2004
-        return f"binding key '{binding.routing_key}' has more than two '#'"
+    word = binding.arguments.get("x-match", "all")
+    if kind == "headers" and not isinstance(word, str):
+        return f"Invalid x-match field type {kind_of(word)} (value {word}); expected longstr"
+    if kind == "headers" and word not in _MATCHES:
+        return f'Invalid x-match field value <<"{word}">>; expected all, any, all-with-x, or any-with-x'
+    hashes = binding.routing_key.split(".").count("#")
+    if kind == "topic" and since_4_3 and hashes > _HASHES_MAX:
+        used = f"uses {hashes} '#' wildcards, at most {_HASHES_MAX} are allowed"
+        return f"Topic binding key '{binding.routing_key}' {used}"
     return None

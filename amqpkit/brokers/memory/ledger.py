@@ -8,9 +8,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """One step of one copy: `what` is `queued`, `delivered`, `returned`, `acked`, `held`, `unroutable`, or why it ended.
+    """One step of one copy.
 
-    `queue` is empty when no queue had a part in it.
+    `what` is `queued`, `delivered`, `returned`, `held`, `dead-lettered`, `acked`, `unroutable`, `nacked`, or the reason
+    why it is no more. `queue` is empty when no queue had a part in it.
     """
 
     message_id: str

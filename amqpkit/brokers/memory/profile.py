@@ -18,7 +18,7 @@ PROFILES: Final = {
 }
 
 
-class NotModelled(NotImplementedError):  # noqa: N818 - says what is so, like NotImplementedError
+class NotModelled(NotImplementedError):
     """The real broker has this and the simulator has not: it refuses rather than pretends."""
 
     def __init__(self, what: str) -> None:

@@ -4,9 +4,9 @@ Pure: time is an argument in milliseconds; knows no exchange, no channel's clien
 """
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from amqpkit.brokers.memory.channel import Consumer, Outstanding
 from amqpkit.brokers.memory.line import ClassicLine, Line, QuorumLine
@@ -14,6 +14,9 @@ from amqpkit.brokers.memory.policy import Settings
 from amqpkit.brokers.memory.profile import Profile
 from amqpkit.brokers.memory.stored import Stored
 from amqpkit.model import Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _REOPEN_AT = 0.8
 """A quorum queue that refused takes messages again at this part of its limit (broker-measured)."""
@@ -38,10 +41,9 @@ class Held:
 
 
 def given_back(stored: Stored, way: Way, *, quorum: bool, profile: Profile) -> Stored:
-    """Count a give-back: on 4.3 nacks and timeouts do not count toward the limit, on 4.0 every way does."""
-    if not quorum:
-        return replace(stored, redelivered=True)
-    counts = not profile.since_4_3 or way in (Way.REJECT, Way.CLOSED)
+    """Count a give-back: on 4.3 nacks and timeouts do not count, in a classic queue rejects still do (probed)."""
+    fails = way is Way.REJECT or (quorum and way is Way.CLOSED)
+    counts = fails if profile.since_4_3 else quorum
     return replace(
         stored,
         redelivered=True,
@@ -51,19 +53,33 @@ def given_back(stored: Stored, way: Way, *, quorum: bool, profile: Profile) -> S
 
 
 def discarded(stored: Stored, way: Way, *, quorum: bool, profile: Profile) -> Stored:
-    """Count a refusal without requeue: on 4.3 only `basic.reject` counts and is carried on, on 4.0 both are shown."""
-    if quorum and (way is Way.REJECT or not profile.since_4_3):
-        return replace(
-            stored,
-            delivery_count=stored.delivery_count + 1,
-            acquired_count=stored.acquired_count + 1,
-        )
-    return stored
+    """Count a refusal without requeue.
+
+    On 4.3 `basic.reject` counts, in either type of queue; on 4.0 any refusal by a quorum queue adds to what is
+    carried, which is then all that survives (probed).
+    """
+    if profile.since_4_3:
+        return replace(stored, delivery_count=stored.delivery_count + 1) if way is Way.REJECT else stored
+    return replace(stored, carried_count=stored.carried_count + quorum)
 
 
-def over_limit(stored: Stored, limit: int | None) -> bool:
-    """Say whether a message that comes back has been out too often."""
-    return limit is not None and stored.delivery_count > limit
+def arrived(stored: Stored, serial: int, *, quorum: bool, profile: Profile) -> Stored:
+    """Begin to count in a new queue: 4.3 carries and enforces the old count, 4.0 shows what is carried."""
+    carried = stored.total_count if profile.since_4_3 else stored.carried_count
+    return replace(
+        stored,
+        serial=serial,
+        carried_count=carried,
+        delivery_count=0,
+        acquired_count=0,
+        redelivered=carried > 0 and (quorum or profile.since_4_3),
+    )
+
+
+def over_limit(stored: Stored, limit: int | None, profile: Profile) -> bool:
+    """Say whether a message that comes back, in whatever way, has been out too often."""
+    count = stored.total_count if profile.since_4_3 else stored.delivery_count
+    return limit is not None and count > limit
 
 
 class QueueState:

@@ -27,7 +27,8 @@ class Stored:
     """One copy of a message in one queue.
 
     `routing_keys` holds the shown key first, then those of `CC`. `deadline` is an instant in milliseconds,
-    fixed when the queue took the copy. `serial` orders copies by arrival.
+    fixed when the queue took the copy. `serial` orders copies by arrival. `delivery_count` and `acquired_count`
+    are this queue's; `carried_count` came along through dead-letter exchanges.
     """
 
     serial: int
@@ -39,14 +40,20 @@ class Stored:
     deaths: tuple[Death, ...] = ()
     first_death: tuple[str, str] | None = None
     deadline: int | None = None
+    carried_count: int = 0
     delivery_count: int = 0
     acquired_count: int = 0
     redelivered: bool = False
 
+    @property
+    def total_count(self) -> int:
+        """What came with it and what this queue has counted."""
+        return self.carried_count + self.delivery_count
 
-def delivered_properties(stored: Stored, profile: Profile) -> Properties:
+
+def delivered_properties(stored: Stored, profile: Profile, *, quorum: bool) -> Properties:
     """Show a consumer the properties with the headers that the broker adds."""
-    added = {**_death_headers(stored), **_count_headers(stored, profile)}
+    added = {**_death_headers(stored), **(_count_headers(stored, profile) if quorum else {})}
     if not added:
         return stored.properties
     return replace(stored.properties, headers={**stored.properties.headers, **added})
@@ -80,8 +87,11 @@ def _entry(death: Death) -> dict[str, Any]:
 
 
 def _count_headers(stored: Stored, profile: Profile) -> Mapping[str, int]:
-    """4.0 knows one counter, 4.3 two; none is shown before the first give-back."""
-    counts = {"x-delivery-count": stored.delivery_count}
+    """Show what a quorum queue counts; a classic one shows nothing, even of what it carries (probed on both)."""
     if profile.since_4_3:
-        counts["x-acquired-count"] = stored.acquired_count
+        # In a new queue the carried count stands for both, until the first give-back there.
+        acquired = stored.acquired_count or stored.carried_count
+        counts = {"x-delivery-count": stored.total_count, "x-acquired-count": acquired}
+    else:
+        counts = {"x-delivery-count": stored.delivery_count or stored.carried_count}
     return {name: value for name, value in counts.items() if value}

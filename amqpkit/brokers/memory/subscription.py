@@ -33,7 +33,7 @@ class MemoryDelivery:
     @cached_property
     def properties(self) -> Properties:
         """The properties with the broker's own headers, made when first asked for."""
-        return delivered_properties(self._out.stored, self._broker.profile)
+        return delivered_properties(self._out.stored, self._broker.profile, quorum=self._out.queue.quorum)
 
     @property
     def alive(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from amqpkit.brokers.memory.arguments import (
     checked,
+    exchange_fault,
     refuse_other,
     refuse_other_exchange,
 )
@@ -43,14 +44,13 @@ class Vhost:
         if exchange.type in _BEYOND or exchange.auto_delete:
             raise NotModelled(f"auto-delete exchanges and the exchange type {exchange.type}")
         if exchange.type not in TYPES:
-            raise Refused(object=address, reason=f"unknown exchange type '{exchange.type}'")
+            raise Refused(object=address, reason=f"PRECONDITION_FAILED - unknown exchange type '{exchange.type}'")
         present = self.exchanges.get(exchange.name)
         if present:
             refuse_other_exchange(exchange, present, self.name)
             return
-        if not exchange.name or exchange.name.startswith("amq."):
-            reason = f"ACCESS_REFUSED - exchange name '{exchange.name}' contains reserved prefix 'amq.*'"
-            raise Refused(object=address, reason=reason)
+        if fault := exchange_fault(exchange, self.name):
+            raise Refused(object=address, reason=fault)
         self.exchanges[exchange.name] = replace(exchange, arguments=dict(exchange.arguments))
 
     def declare_queue(self, wanted: Queue) -> QueueState:
