@@ -63,10 +63,16 @@ def wanted(environ: dict[str, str]) -> tuple[Image, ...]:
     if not names:
         return DEFAULT
     suites = {image.built: image.suite for image in DEFAULT}
-    ids = [re.sub(r"-.*", "", name.rpartition(":")[2]) if ":" in name else "latest" for name in names]
+    ids = [re.sub(r"-.*", "", tagged(name)[1]) for name in names]
     if len(set(ids)) < len(ids):
         ids = [re.sub(r"[^\w.]+", "-", name) for name in names]
     return tuple(Image(key, name, suites.get(name, "")) for key, name in zip(ids, names, strict=True))
+
+
+def tagged(name: str) -> tuple[str, str]:
+    """Split an image's name; a colon before the last slash belongs to a registry's port."""
+    repository, colon, tag = name.rpartition(":")
+    return (repository, tag) if colon and "/" not in tag else (name, "latest")
 
 
 def recipe() -> str:
@@ -108,9 +114,7 @@ def pulled(image: Image, client: docker.DockerClient, say: Say) -> str | None:
     """Pull an image if a registry has it."""
     if image.name.startswith(f"{BUILT}:"):
         return None
-    repository, _, tag = (
-        image.name.rpartition(":") if ":" in image.name.rpartition("/")[2] else (image.name, "", "latest")
-    )
+    repository, tag = tagged(image.name)
     say(f"pulling {image.name}")
     try:
         client.images.pull(repository, tag=tag)
@@ -135,9 +139,7 @@ def prepare_to_build(missing: list[Image], say: Say) -> None:
         raise NoImageError(message)
     if shutil.which("debootstrap", path=engine.daemon_path()) is None:
         if os.environ.get("AMQPKIT_BOOTSTRAP") == "0":
-            message = (
-                f"no registry gives {names}, debootstrap is missing, and AMQPKIT_BOOTSTRAP=0 forbids to install it"
-            )
+            message = f"no registry gives {names}, and AMQPKIT_BOOTSTRAP=0 forbids to install debootstrap to build them"
             raise NoImageError(message)
         engine.install(("debootstrap",), say)
 

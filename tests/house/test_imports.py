@@ -1,0 +1,69 @@
+"""Importing the kit costs nothing that is not used, and rooms import only what lies below them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CLIENTS = {
+    "aio_pika",
+    "aiormq",
+    "pika",
+    "pamqp",
+    "httpx2",
+    "ruamel",
+    "cyclopts",
+    "rich",
+    "pydantic",
+    "tenacity",
+    "testcontainers",
+}
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the top-level packages that are loaded after this code has run in a new interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*{{name.partition('.')[0] for name in sys.modules}})"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    return set(done.stdout.split())
+
+
+def test_import_amqpkit_loads_no_library_of_others():
+    assert loaded_by("import amqpkit") & CLIENTS == set()
+
+
+def test_a_payload_needs_no_client_library():
+    assert (
+        loaded_by("from amqpkit import Payload, Consumer") & {"aio_pika", "httpx2", "ruamel", "cyclopts", "rich"}
+        == set()
+    )
+
+
+def test_every_public_name_can_be_imported():
+    done = loaded_by("import amqpkit\nfor name in amqpkit.__all__: getattr(amqpkit, name)")
+    assert "amqpkit" in done
+
+
+def test_the_import_law_holds():
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_the_installed_command_answers(option):
+    command = Path(sys.executable).with_name("amqpkit")
+    if not command.exists():
+        pytest.skip("amqpkit is not installed in this environment; `make` does that")
+    assert subprocess.run([command, option], capture_output=True, check=False).returncode == 0
