@@ -43,15 +43,16 @@ def faults(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if key in _PROPERTIES:
             yield key, f'"{key}" is a property, not an argument: the broker would take it and ignore it'
         try:
-            value = _converted(key, value)
+            wire = _converted(key, value)
         except ValueError as error:
             yield key, str(error)
             continue
         name = key.removeprefix("x-")
-        if (name in _WHOLE or name in _PARSERS) and (isinstance(value, bool) or not isinstance(value, int)):
-            yield key, f"RabbitMQ wants a whole number here, without quotes, not {value!r}"
+        if (name in _WHOLE or name in _PARSERS) and (isinstance(wire, bool) or not isinstance(wire, int)):
+            yield key, f"RabbitMQ wants a whole number here, without quotes, not {wire!r}"
 
 
 def _converted(key: str, value: Any) -> Any:
     parse = _PARSERS.get(key.removeprefix("x-"))
-    return parse(value) if parse and isinstance(value, str) else value
+    quoted_number = isinstance(value, str) and value.strip().isdigit()  # for the caller to refuse
+    return parse(value) if parse and isinstance(value, str) and not quoted_number else value

@@ -28,6 +28,7 @@ from amqpkit.model import (
     WorkQueue,
 )
 
+
 def compile_topology(spec: Spec) -> Topology:
     """Compile a file into the frozen topology: every object explicit and durable, sorted by name.
 

@@ -14,7 +14,8 @@ from amqpkit.units import format_duration
 DEFAULT_DELAYS: Final = (10_000, 60_000, 600_000)
 _FIRST: Final = 10_000
 _FACTOR: Final = 4.0
-_MAX: Final = 86_400_000
+LONGEST: Final = 86_400_000
+"""No computed delay is longer unless the file says so."""
 
 
 def ladder(retry: RetrySpec | Literal["none"]) -> tuple[int, ...]:
@@ -28,7 +29,7 @@ def ladder(retry: RetrySpec | Literal["none"]) -> tuple[int, ...]:
         return retry.delays
     if retry.attempts is None:
         return DEFAULT_DELAYS
-    first, limit = retry.first or _FIRST, retry.max or _MAX
+    first, limit = retry.first or _FIRST, retry.max or LONGEST
     factor = Decimal(str(retry.factor or _FACTOR))
     growing = (min(first * factor**level, Decimal(limit)) for level in range(retry.attempts - 1))
     return tuple(int(delay.to_integral_value(ROUND_HALF_UP)) for delay in growing)

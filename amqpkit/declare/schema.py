@@ -76,8 +76,12 @@ def _is_scalar(schema: dict[str, Any]) -> bool:
 
 def _properties(part: str, properties: dict[str, Any]) -> dict[str, Any]:
     described = {key: _described(part, key, value) for key, value in properties.items()}
-    either = {f"^{re.sub('[-_]', '[-_]', key)}$": value for key, value in described.items() if re.search("[-_]", key)}
+    either = {_other_spellings(key): value for key, value in described.items() if re.search("[-_]", key)}
     return {"properties": described, **({"patternProperties": either} if either else {})}
+
+
+def _other_spellings(key: str) -> str:
+    return f"^(?!{key}$){re.sub('[-_]', '[-_]', key)}$"
 
 
 def _described(part: str, key: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from amqpkit.declare import arguments as raw_arguments
 from amqpkit.declare import naming
-from amqpkit.declare.delays import ladder, retry_delays, snooze_delays
+from amqpkit.declare.delays import LONGEST, ladder, retry_delays, snooze_delays
 from amqpkit.declare.spec.format import BindingSpec, QueueSpec, RetrySpec, Spec, WorkQueueSpec
 from amqpkit.declare.spec.tree import Path
 from amqpkit.units import format_duration
@@ -22,6 +22,7 @@ LONGEST_MILLISECONDS: Final = 2**32 - 1
 """The broker refuses a longer TTL."""
 _EXCHANGE_TYPES: Final = ("direct", "topic", "fanout", "headers")
 _PLACEHOLDERS: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}")
+_PART: Final = re.compile(r"(?=\.retry\..|\.dlq$)")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -83,12 +84,9 @@ def _name_fault(name: str) -> str | None:
     return None
 
 
-# --- the objects that work queues generate ----------------------------------------------------------
-
-
 def _generated(spec: Spec) -> Iterator[Finding]:
-    policies = {name: "is declared under `policies`" for name in spec.policies}
-    exchanges = {name: "is declared under `exchanges`" for name in spec.exchanges}
+    policies = dict.fromkeys(spec.policies, "is declared under `policies`")
+    exchanges = dict.fromkeys(spec.exchanges, "is declared under `exchanges`")
     for name, queue in spec.work_queues.items():
         yield from _too_long(name, queue)
         for kind, taken, wanted in (
@@ -117,28 +115,23 @@ def _reserved(spec: Spec) -> Iterator[Finding]:
     """Keep `X.retry.…` and `X.dlq` to work queue X: the policy for its parts would rule a stranger there."""
     every = {**dict.fromkeys(spec.queues, "queues"), **dict.fromkeys(spec.work_queues, "work_queues")}
     for name, section in every.items():
-        for owner in _owners(name, spec.work_queues):
+        for owner in sorted(_owners(name, spec.work_queues)):
             message = f'"{name}" is a name for the delay and dead-letter queues of work queue "{owner}"; rename it'
             yield Finding((section, name), message, key=True)
 
 
-def _owners(name: str, work_queues: Mapping[str, WorkQueueSpec]) -> Iterator[str]:
-    """Name the work queues whose parts this queue, or a part of it, would be taken for."""
-    part = f"{name}.dlq" if name in work_queues else name
-    for end in (match.start() for match in re.finditer(r"\.retry\.|\.dlq$", part)):
-        owner = part[:end]
-        if owner != name and owner in work_queues:
-            yield owner
-
-
-# --- plain objects ----------------------------------------------------------------------------------
+def _owners(name: str, work_queues: Mapping[str, WorkQueueSpec]) -> set[str]:
+    """Name the work queues for whose part this queue, or a part of its own, would be taken."""
+    parts = (name, naming.dead_queue(name), naming.delay_queue(name, "1s")) if name in work_queues else (name,)
+    owners = {part[: match.start()] for part in parts for match in _PART.finditer(part)}
+    return (owners & work_queues.keys()) - {name}
 
 
 def _exchanges(spec: Spec) -> Iterator[Finding]:
     for name, exchange in spec.exchanges.items():
         loc: Path = ("exchanges", name)
         if exchange.type not in _EXCHANGE_TYPES and not exchange.type.startswith("x-"):
-            known = f'write one of {", ".join(_EXCHANGE_TYPES)} or a plugin\'s x-type'
+            known = f"write one of {', '.join(_EXCHANGE_TYPES)} or a plugin's x-type"
             advice = nearest(exchange.type, _EXCHANGE_TYPES) or f"; {known}"
             yield Finding((*loc, "type"), f'"{exchange.type}" is not an exchange type{advice}')
         if exchange.alternate_exchange is not None and "alternate-exchange" in exchange.arguments:
@@ -177,9 +170,6 @@ def _policies(spec: Spec) -> Iterator[Finding]:
                 yield Finding((*loc, key), f'policy keys have no "x-"; write "{right}"', key=True)
         for key, message in raw_arguments.faults(policy.definition):
             yield Finding((*loc, key), message)
-
-
-# --- ways between objects ---------------------------------------------------------------------------
 
 
 def _known_exchanges(spec: Spec) -> set[str]:
@@ -227,9 +217,6 @@ def _messages(spec: Spec) -> Iterator[Finding]:
             yield Finding((*loc, "routing_key"), fault)
 
 
-# --- work queues ------------------------------------------------------------------------------------
-
-
 def _accepts(loc: Path, queue: WorkQueueSpec) -> Iterator[Finding]:
     accepts = queue.accepts or ()
     for position, payload_type in enumerate(accepts):
@@ -266,12 +253,22 @@ def _retry(loc: Path, retry: RetrySpec) -> Iterator[Finding]:
                 message = f"delays must not descend: {format_duration(delay)} after {format_duration(before)}"
                 yield Finding((*loc, "delays", position), message)
     elif computed and retry.attempts is None:
-        yield Finding(loc, f"{computed[0]} needs attempts; write `attempts: 4`", key=True)
+        yield Finding((*loc, computed[0]), f"{computed[0]} needs attempts; write `attempts: 4`", key=True)
+    else:
+        yield from _first_and_max(loc, retry)
     for position, delay in enumerate(ladder(retry)):
         if delay > LONGEST_MILLISECONDS:
             where = (*loc, "delays", position) if retry.delays is not None else loc
             yield Finding(where, f"{format_duration(delay)} is longer than the broker's longest TTL (49 days)")
             return
-    if retry.max is not None and retry.first is not None and retry.max < retry.first:
-        message = f"max {format_duration(retry.max)} is below first {format_duration(retry.first)}"
-        yield Finding((*loc, "max"), message)
+
+
+def _first_and_max(loc: Path, retry: RetrySpec) -> Iterator[Finding]:
+    if retry.first is None or retry.first <= (retry.max or LONGEST):
+        return
+    first = format_duration(retry.first)
+    if retry.max is None:
+        longest = format_duration(LONGEST)
+        yield Finding((*loc, "first"), f"first {first} is above the longest delay, {longest}; raise max")
+    else:
+        yield Finding((*loc, "max"), f"max {format_duration(retry.max)} is below first {first}")

@@ -12,7 +12,19 @@ from pydantic import ValidationError
 from amqpkit.declare.spec import document
 from amqpkit.declare.spec.checks import Finding, check
 from amqpkit.declare.spec.format import SECTIONS, WORDS, Spec
-from amqpkit.declare.spec.tree import Fault, Node, Path, Spelling, merged, path_of, place_of, plain, pruned, spelled, walk
+from amqpkit.declare.spec.tree import (
+    Fault,
+    Node,
+    Path,
+    Spelling,
+    merged,
+    path_of,
+    place_of,
+    plain,
+    pruned,
+    spelled,
+    walk,
+)
 from amqpkit.declare.spec.wording import where, without_tags, worded
 from amqpkit.errors import Problem, TopologyError
 
@@ -29,7 +41,8 @@ def parse(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> Spec:
     spec = None
     if root is not None:
         spec, shape_faults = _checked(root)
-        faults += shape_faults
+        known = {fault.place for fault in faults}  # what YAML made of a faulty value is no second fault
+        faults += [fault for fault in shape_faults if fault.place not in known]
     if faults or spec is None:
         raise TopologyError(Problem(str(fault.place), fault.message) for fault in sorted(set(faults)))
     return spec

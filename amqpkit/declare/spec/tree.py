@@ -91,32 +91,34 @@ def spelled(root: Node, spelling: Spelling) -> tuple[Node, list[Fault]]:
     """Bring every key of the format to its canonical spelling; a key given in both spellings is a fault."""
     faults: list[Fault] = []
 
-    def word(key: str) -> str:
-        return spelling.words.get(key.replace("-", "_"), key)
-
     def visit(node: Node, parents: tuple[str, ...]) -> Node:
         if isinstance(node.value, list):
             return Node(node.place, [visit(item, parents) for item in node.value])
-        if not isinstance(node.value, dict) or (len(parents) > 2 and parents[-1] in spelling.raw):
+        if not isinstance(node.value, dict):
             return node
         entries: dict[str, Entry] = {}
         for written, entry in node.value.items():
-            if len(parents) == 1 and parents[0] in spelling.named:
-                key = written
-            elif len(parents) > 2 and parents[-1] in spelling.hyphened:
-                key = written.replace("_", "-")
+            key = _canonical(written, parents, spelling)
+            if first := entries.get(key):
+                text = f'"{written}" is the same key as "{first.written}" on line {first.key.line}'
+                faults.append(Fault(entry.key, text))
             else:
-                key = word(written)
-            if key in entries:
-                first = entries[key]
-                faults.append(
-                    Fault(entry.key, f'"{written}" is the same key as "{first.written}" on line {first.key.line}')
-                )
-                continue
-            entries[key] = Entry(entry.key, entry.written, visit(entry.node, (*parents, key)))
+                entries[key] = Entry(entry.key, entry.written, visit(entry.node, (*parents, key)))
         return Node(node.place, entries)
 
     return visit(root, ()), faults
+
+
+def _canonical(key: str, parents: tuple[str, ...], spelling: Spelling) -> str:
+    match parents:
+        case (section,) if section in spelling.named:
+            return key
+        case (_, _, *below) if any(parent in spelling.raw for parent in below):
+            return key
+        case (_, _, *below) if any(parent in spelling.hyphened for parent in below):
+            return key.replace("_", "-")
+        case _:
+            return spelling.words.get(key.replace("-", "_"), key)
 
 
 def walk(root: Node, loc: Sequence[Step]) -> Iterator[tuple[Step, Place, Node]]:
@@ -133,11 +135,11 @@ def walk(root: Node, loc: Sequence[Step]) -> Iterator[tuple[Step, Place, Node]]:
 
 
 def place_of(root: Node, loc: Sequence[Step], *, key: bool = False) -> Place:
-    """Say where `loc` stands: a scalar at itself, a mapping or list at the key that holds it (always so with `key`)."""
+    """Say where `loc` stands: a scalar at itself; mappings, lists and nothing at their key (with `key`, all do)."""
     at, node = root.place, root
     for _, at, node in walk(root, loc):  # noqa: B007 - the last one counts
         pass
-    return at if key or isinstance(node.value, dict | list) else node.place
+    return at if key or node.value is None or isinstance(node.value, dict | list) else node.place
 
 
 def path_of(root: Node, loc: Sequence[Step]) -> Path:

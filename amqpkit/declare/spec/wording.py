@@ -102,9 +102,7 @@ def keys_at(loc: tuple[Step, ...]) -> tuple[str, ...]:
         if named or isinstance(step, int):
             named = False
             continue
-        annotation = next(
-            info.annotation for name, info in model.model_fields.items() if step in {name, info.alias}
-        )
+        annotation = next(info.annotation for name, info in model.model_fields.items() if step in {name, info.alias})
         model = _model_within(annotation) or model
         named = get_origin(annotation) is dict
     return keys_of(model)
