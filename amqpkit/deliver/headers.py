@@ -7,6 +7,7 @@ an answer for any value, and names what it could not use.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from reprlib import repr as short_repr  # bounded in length and in depth, whatever a stranger sent
 from typing import Any, Final
 
 from amqpkit.errors import MessageTooLarge
@@ -76,8 +77,8 @@ def read_past(received: Received) -> Past:
 
 def read_version(headers: Mapping[str, Any]) -> int | None:
     """The payload's schema version, 1 when absent, None when it is not one."""
-    value = headers.get(VERSION, 1)
-    return value if _is_count(value) and value >= 1 else None
+    value = headers.get(VERSION, 1)  # dates make versions too (20260101), so only the type and the sign are checked
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
 
 
 def read_origin(received: Received) -> tuple[str, str]:
@@ -111,7 +112,7 @@ def _count(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]])
     value = headers.get(name, 0)
     if _is_count(value):
         return int(value)
-    faults.append((name, repr(value)[:80]))
+    faults.append((name, short_repr(value)[:80]))
     return 0
 
 
@@ -122,11 +123,11 @@ def _instant(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]
     if isinstance(value, str):
         try:
             instant = datetime.fromisoformat(value)
-        except ValueError:
-            instant = None
-        if instant is not None and instant.tzinfo is not None:
-            return instant.astimezone(UTC)
-    faults.append((name, repr(value)[:80]))
+            if instant.tzinfo is not None:
+                return instant.astimezone(UTC)
+        except (ValueError, OverflowError):  # the first or last day there is, seen from another zone
+            pass
+    faults.append((name, short_repr(value)[:80]))
     return None
 
 
@@ -151,12 +152,25 @@ class Trouble:
     def header(self) -> dict[str, Any]:
         """The `amqpkit-error` header."""
         return {
-            "type": self.type[:200],
-            "message": self.message[:MESSAGE_MAX],
-            "traceback": self.traceback[-TRACEBACK_MAX:],  # the end of a traceback names the culprit
+            "type": sendable(self.type[:200]),
+            "message": sendable(self.message[:MESSAGE_MAX]),
+            "traceback": sendable(self.traceback[-TRACEBACK_MAX:]),  # the end of a traceback names the culprit
             "at": format_instant(self.at),
-            "worker": self.worker[:200],
+            "worker": sendable(self.worker[:200]),
         }
+
+
+def sendable(text: str) -> str:
+    """Spell out lone surrogates (as in the name of a file that is not UTF-8): no broker takes them in a header."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def text_of(error: BaseException) -> str:
+    """An error's text, fit for a header; a word in its place when its own `__str__` fails."""
+    try:
+        return sendable(str(error))
+    except Exception:  # noqa: BLE001 - a user's broken __str__ must not become a second failure
+        return "(its text could not be made)"
 
 
 def history_with(received: Received, trouble: Trouble, attempt: int, delay: str | None) -> list[Any]:
@@ -166,8 +180,8 @@ def history_with(received: Received, trouble: Trouble, attempt: int, delay: str 
     line = {
         "attempt": attempt,
         "at": format_instant(trouble.at),
-        "type": trouble.type[:200],
-        "message": trouble.message[:500],
+        "type": sendable(trouble.type[:200]),
+        "message": sendable(trouble.message[:500]),
         "delay": delay,
     }
     return [*lines[-HISTORY_MAX + 1 :], line]
@@ -176,8 +190,8 @@ def history_with(received: Received, trouble: Trouble, attempt: int, delay: str 
 def copy_of(received: Received, ours: Mapping[str, Any], *, first_seen: datetime) -> Message:
     """A copy that starts a new life: body and properties kept, the broker's traces stripped, ours written.
 
-    A header whose new value is None is removed. Raises MessageTooLarge when the foreign headers leave no room
-    for even the shortest of ours in one frame.
+    A header whose new value is None is removed; a forged first-seen cannot lie in the future. Raises MessageTooLarge
+    when the foreign headers leave no room for even the shortest of ours in one frame.
     """
     old = received.properties
     headers = {
@@ -186,29 +200,36 @@ def copy_of(received: Received, ours: Mapping[str, Any], *, first_seen: datetime
         if name not in _STRIPPED and not name.startswith(_STRIPPED_PREFIXES)
     }
     headers[EXCHANGE], headers[ROUTING_KEY] = read_origin(received)
-    if not isinstance(headers.get(FIRST_SEEN), str):
-        headers[FIRST_SEEN] = format_instant(first_seen)
+    headers[FIRST_SEEN] = format_instant(min(_instant(old.headers, FIRST_SEEN, []) or first_seen, first_seen))
     headers.update(ours)
     headers = {name: value for name, value in headers.items() if value is not None or name not in ours}
     bare = replace(old, delivery_mode=2, expiration=None, user_id=None, headers={})
-    return Message(received.body, replace(bare, headers=fit(headers, FRAME_MAX - properties_size(bare))))
+    try:
+        fitted = fit(headers, FRAME_MAX - properties_size(bare))
+    except RecursionError:
+        raise MessageTooLarge("headers are nested too deeply to be sent on") from None
+    return Message(received.body, replace(bare, headers=fitted))
 
 
 def fit(headers: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """Cut our own headers until all fit: traceback first, then history, then the message; raises MessageTooLarge."""
+    """Cut our own headers until all fit: traceback first, then history, then the message.
+
+    Raises MessageTooLarge when the frame cannot hold what is left. Then too large are a stranger's headers, or one
+    in our name: those of ours that are never cut are short.
+    """
     fitted = dict(headers)
     for cut in (_no_cut, _shorter_traceback, _shorter_history, _shorter_message, _no_story):
         cut(fitted)
-        over = _excess(fitted, room)
-        if over <= 0:
+        if encoded_size(fitted) <= room and _size_of_ours(fitted) <= OURS_MAX:
             return fitted
-    msg = f"headers are {over} bytes over what fits into one frame, after ours were cut"
-    raise MessageTooLarge(msg)
+    over = encoded_size(fitted) - room
+    if over > 0:
+        raise MessageTooLarge(f"headers are {over} bytes over what fits into one frame, after ours were cut")
+    return fitted
 
 
-def _excess(headers: Mapping[str, Any], room: int) -> int:
-    ours = {name: value for name, value in headers.items() if name.startswith("amqpkit-")}
-    return max(encoded_size(headers) - room, encoded_size(ours) - OURS_MAX)
+def _size_of_ours(headers: Mapping[str, Any]) -> int:
+    return encoded_size({name: value for name, value in headers.items() if name.startswith("amqpkit-")})
 
 
 def _no_cut(headers: dict[str, Any]) -> None:
@@ -237,7 +258,7 @@ def _shorter_message(headers: dict[str, Any]) -> None:
 
 def _no_story(headers: dict[str, Any]) -> None:
     headers.pop(HISTORY, None)
-    if isinstance(error := headers.get(ERROR), dict):
+    if isinstance(error := headers.pop(ERROR, None), dict):
         headers[ERROR] = {"type": str(error.get("type", ""))[:100], "message": str(error.get("message", ""))[:100]}
 
 

@@ -4,18 +4,20 @@ Pure: knows no broker, no clock and no queue beyond what it is handed. `decode` 
 """
 
 import codecs
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from email.message import Message as MediaType
+from reprlib import repr as short_repr
 from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from amqpkit.deliver.headers import VERSION, read_version
+from amqpkit.deliver.headers import VERSION, read_version, sendable, text_of
 from amqpkit.errors import ConsumerError
 from amqpkit.model import Received
 
 MAX_ERRORS: Final = 10  # validation errors told on a dead letter: enough to act on, too few to fill a header
+_CHARSET: Final = re.compile(r""";\s*charset\s*=\s*["']?([^\s"';]+)""", re.IGNORECASE)
 
 
 class Payload(BaseModel):
@@ -34,13 +36,13 @@ class Payload(BaseModel):
     def __init_subclass__(cls, *, type: str = "", version: int = 1, **kwargs: Any) -> None:  # noqa: A002 - AMQP's word
         """Keep the type and version of the class."""
         super().__init_subclass__(**kwargs)
-        if not type:
+        if not isinstance(type, str) or not type:
             msg = f'{cls.__name__} needs a type: class {cls.__name__}(Payload, type="…")'
             raise ConsumerError(msg)
         if len(type.encode()) > 255:  # noqa: PLR2004 - an AMQP short string
             msg = f"the type of {cls.__name__} is over AMQP's 255 bytes"
             raise ConsumerError(msg)
-        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 2**63:
             msg = f"the version of {cls.__name__} is {version!r}; write a whole number from 1"
             raise ConsumerError(msg)
         cls.payload_type, cls.payload_version = type, version
@@ -96,8 +98,8 @@ def decode(received: Received, known: Mapping[str, type[Payload]], accepts: tupl
         return TooNew(f'no class for type "{name}" in this worker')
     version = read_version(received.properties.headers)
     if version is None:
-        value = str(received.properties.headers.get(VERSION))[:40]
-        return Invalid(f"header {VERSION} is {value!r}, not a whole number from 1")
+        value = short_repr(received.properties.headers.get(VERSION))[:40]
+        return Invalid(f"header {VERSION} is {value}, not a whole number from 1")
     if version > cls.payload_version:
         return TooNew(f'"{name}" has version {version}, this worker knows {cls.payload_version}')
     if version < cls.payload_version:
@@ -114,10 +116,9 @@ def _validate(received: Received, cls: type[Payload]) -> Decoding:
     try:
         return Decoded(cls.model_validate_json(text))
     except ValidationError as error:
-        return Invalid(_summary(cls, error), _details(error))
-    except (ValueError, RecursionError, TypeError, AttributeError) as error:
-        # a validator of the user's own that raises what pydantic does not wrap must not reach the loop
-        return Invalid(f"{cls.__name__} could not be validated: {type(error).__name__}: {error}"[:500])
+        return _rejected(cls, error)
+    except Exception as error:  # noqa: BLE001 - pydantic does not wrap whatever a user's own validator raises
+        return Invalid(f"{cls.__name__} could not be validated: {type(error).__name__}: {text_of(error)}"[:500])
 
 
 def _plain(received: Received) -> bytes | Invalid:
@@ -137,26 +138,23 @@ def _plain(received: Received) -> bytes | Invalid:
 
 def _charset(content_type: str | None) -> str | None:
     """The declared charset when it is another than UTF-8; None when absent."""
-    if not content_type or ";" not in content_type:
+    found = _CHARSET.search(content_type or "")
+    if found is None or found[1].lower() in ("utf-8", "utf8"):
         return None
-    media = MediaType()
-    media["content-type"] = content_type.replace("\r", " ").replace("\n", " ")
-    charset = media.get_param("charset")
-    if not isinstance(charset, str) or charset.strip().lower() in ("", "utf-8", "utf8"):
-        return None
-    return charset.strip()
+    return found[1]
 
 
-def _summary(cls: type[Payload], error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    more = f" and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    return f"not a valid {cls.__name__}: {f'{place}: ' if place else ''}{first['msg']}{more}"
-
-
-def _details(error: ValidationError) -> tuple[dict[str, str], ...]:
+def _rejected(cls: type[Payload], error: ValidationError) -> Invalid:
     """Where and why, without the input: a dead letter's headers must not repeat what may be secret."""
     found = error.errors(include_url=False, include_context=False, include_input=False)[:MAX_ERRORS]
-    return tuple(
-        {"place": ".".join(map(str, e["loc"]))[:200], "kind": e["type"], "message": e["msg"][:500]} for e in found
+    details = tuple(
+        {
+            "place": sendable(".".join(map(str, e["loc"]))[:200]),
+            "kind": sendable(e["type"][:100]),
+            "message": sendable(e["msg"][:500]),
+        }
+        for e in found
     )
+    place, message = details[0]["place"], details[0]["message"]
+    more = f" and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    return Invalid(f"not a valid {cls.__name__}: {f'{place}: ' if place else ''}{message}{more}", details)

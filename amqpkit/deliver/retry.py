@@ -46,8 +46,13 @@ class Dead:
 def decide(
     failure: BaseException, attempt: int, delays: Sequence[Delay], never: tuple[type[BaseException], ...]
 ) -> Retry | Dead:
-    """Judge a failure of a handler that had used up `attempt` attempts before this one."""
-    if isinstance(failure, never):
+    """Judge a failure of a handler that had used up `attempt` attempts before this one.
+
+    A group of failures is never retried when one of its members is never retried.
+    """
+    if isinstance(failure, never) or (
+        never and isinstance(failure, BaseExceptionGroup) and failure.subgroup(never) is not None
+    ):
         return Dead("permanent", f"{type(failure).__name__} is never retried")
     if attempt < len(delays):
         return Retry(delays[attempt])
@@ -56,8 +61,8 @@ def decide(
 
 def put_off(snoozes: Sequence[Delay], until: datetime, now: datetime, reason: str) -> Snooze:
     """Choose the shortest delay that reaches `until`, or the longest when none does."""
-    wait = (until - now).total_seconds() * 1000
-    delay = next((delay for delay in snoozes if delay.milliseconds >= wait), snoozes[-1])
+    wait = until - now  # not as a float of milliseconds: 2007 ms would be more than 2007
+    delay = next((delay for delay in snoozes if timedelta(milliseconds=delay.milliseconds) >= wait), snoozes[-1])
     return Snooze(delay, until, reason)
 
 
@@ -65,21 +70,28 @@ def put_off_within_bound(  # noqa: PLR0913 - the six facts of one judgement
     snoozes: Sequence[Delay], until: datetime, now: datetime, past: Past, *, fate: str, reason: str
 ) -> Snooze | Dead:
     """Put a message off, but not beyond 24 h since it was first seen: then it is dead of `fate`."""
-    bound = (past.first_seen or now) + SNOOZE_BOUND
+    bound = bound_of(past, now)
     if now >= bound:
         return Dead(fate, f"{reason}; put off {past.snoozes} times, first seen over 24 h ago")
     return put_off(snoozes, min(until, bound), now, reason)
 
 
+def bound_of(past: Past, now: datetime) -> datetime:
+    """Until when a message may be put off; a first-seen in the future is forged, or a clock's fault."""
+    return min(past.first_seen or now, now) + SNOOZE_BOUND
+
+
 def instant_of(verdict: RetryAfter, now: datetime) -> datetime:
-    """When the handler wants the message back; never before now."""
+    """When the handler wants the message back: not before now, nor later than any message may be put off."""
+    latest = now + SNOOZE_BOUND  # what is asked for may be past the end of the calendar
     match verdict.when:
         case datetime():
-            return max(verdict.when, now)
+            return min(max(verdict.when, now), latest)
         case timedelta():
-            return now + max(verdict.when, timedelta())
+            return now + min(max(verdict.when, timedelta()), SNOOZE_BOUND)
         case seconds:
-            return now + timedelta(seconds=max(float(seconds), 0.0))
+            # in this order NaN is no wait at all
+            return now + timedelta(seconds=min(max(0.0, float(seconds)), SNOOZE_BOUND.total_seconds()))
 
 
 def crashed(past: Past, delivery_limit: int) -> Dead | None:
