@@ -11,14 +11,20 @@ class Hands(Protocol):
     """Whoever can perform effects and wait without blocking."""
 
     async def perform(self, effect: Effect) -> object:
-        """Do it and return the reply; raise only Stopped or Unsendable, which the walk knows how to end on."""
+        """Do it and return the reply; raise only Stopped or Unsendable, which the walk knows how to end on.
+
+        Release, Ack, Requeue and Refuse never raise: a walk that is ending cannot end otherwise.
+        """
 
 
 class BlockingHands(Protocol):
     """Whoever performs effects and blocks."""
 
     def perform(self, effect: Effect) -> object:
-        """Do it and return the reply; raise only Stopped or Unsendable, which the walk knows how to end on."""
+        """Do it and return the reply; raise only Stopped or Unsendable, which the walk knows how to end on.
+
+        Release, Ack, Requeue and Refuse never raise: a walk that is ending cannot end otherwise.
+        """
 
 
 async def drive(walk: Walk, hands: Hands) -> End:

@@ -19,11 +19,11 @@ class Moment:
     chance: float = 0.0
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the worker ends, or the delivery is no longer ours
+class Stopped(Exception):  # not an error: the worker ends, or the delivery is no longer ours
     """Thrown into a walk to end it without an outcome: the message goes back to its queue."""
 
 
-class HandlerTimeout(Exception):  # noqa: N818 - the name that is written on the message
+class HandlerTimeout(Exception):
     """The handler took longer than the queue's `timeout`."""
 
 

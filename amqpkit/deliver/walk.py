@@ -5,10 +5,10 @@ the async driver, the blocking driver and the tests perform them. Every path end
 """
 
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from amqpkit.deliver import headers as h
 from amqpkit.deliver.effects import (
@@ -33,6 +33,7 @@ from amqpkit.deliver.retry import (
     Dead,
     Retry,
     Snooze,
+    bound_of,
     crashed,
     decide,
     draw,
@@ -42,10 +43,13 @@ from amqpkit.deliver.retry import (
 )
 from amqpkit.errors import Unsendable
 from amqpkit.events import Outcome
-from amqpkit.model import DeadLetter, Discard, Received, RetryAfter, WorkQueue
+from amqpkit.model import DeadLetter, Discard, Received, RetryAfter, Verdict, WorkQueue
 from amqpkit.ports import Claimed, Hold
 
 Decode = Callable[[Received], Decoding]
+
+PIECE_MAX: Final = 1000
+"""Characters kept of one frame, or of the error's text, in a traceback."""
 
 
 # --- what the walk needs to know -----------------------------------------------------------------
@@ -112,10 +116,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A judgement, when it was made and what it rests on."""
+    """A judgement, when it was made and what it rests on; `claim` is the key that this walk holds."""
 
     judgement: Judgement
     moment: Moment
+    claim: str | None = None
     error: BaseException | None = None
     details: tuple[dict[str, str], ...] = ()
     handled: bool = False
@@ -132,25 +137,27 @@ def walk(received: Received, terms: Terms, begun: Moment) -> Walk:
     """
     key = h.read_key(received)
     case = Case(received, terms, h.read_past(received), begun, f"{terms.queue}:{key}" if key else None)
+    judged: Judged | None = None
     try:
         judged = yield from examine(case)
         end = yield from settle(case, judged)
     except Stopped as stop:
-        yield from _release(case)
+        # stopped before judgement: at the claim, which may have been granted, or with it in hand
+        yield from _release(judged.claim if judged else case.key)
         yield Requeue()
         return case.end(Outcome.REQUEUED, reason=str(stop))
     except Unsendable as error:
-        yield from _release(case)
+        yield from _release(judged.claim if judged else case.key)
         yield Refuse()
         return case.end(Outcome.REFUSED, reason=str(error))
     yield Refuse() if end.outcome is Outcome.REFUSED else Ack()
     return end
 
 
-def _release(case: Case) -> Generator[Effect, Any, None]:
-    # always safe: a store releases only what this worker holds
-    if case.key:
-        yield Release(case.key)
+def _release(claim: str | None) -> Generator[Effect, Any, None]:
+    # only what this walk holds: a store cannot tell two walks of one worker from each other
+    if claim:
+        yield Release(claim)
 
 
 # --- judging ---------------------------------------------------------------------------------------
@@ -180,11 +187,8 @@ def _before_decoding(case: Case) -> Snooze | Dead | None:
         return None
     if (dead := crashed(past, work.delivery_limit)) is not None:
         return dead
-    if past.not_before is not None and past.not_before - now > SNOOZE_SLACK:
-        return put_off_within_bound(
-            work.snoozes, past.not_before, now, past, fate="exhausted", reason="was not due yet"
-        )
-    return None
+    due = min(past.not_before or now, bound_of(past, now))  # beyond the bound it is handled, and judged by what it says
+    return put_off(work.snoozes, due, now, "was not due yet") if due - now > SNOOZE_SLACK else None
 
 
 def _not_decoded(case: Case, decoding: Invalid | TooNew) -> Judged:
@@ -208,21 +212,46 @@ def _wait_for_lease(case: Case, claimed: Claimed) -> Judgement:
 
 
 def _judge(case: Case, reply: Returned | Raised) -> Judged:
-    said = reply.value if isinstance(reply, Returned) else reply.error
-    moment = reply.moment
+    said = reply.value if isinstance(reply, Returned) else _alone(reply.error)
+    moment, claim = reply.moment, case.key
     match said:
         case Discard():
-            return Judged(Skip(Outcome.DISCARDED, said.reason), moment, handled=True)
+            return Judged(Skip(Outcome.DISCARDED, h.text_of(said)), moment, claim, handled=True)
         case DeadLetter():
-            return Judged(Dead("permanent", said.reason or "the handler gave it up"), moment, said, handled=True)
+            dead = Dead("permanent", h.text_of(said) or "the handler gave it up")
+            return Judged(dead, moment, claim, said, handled=True)
         case RetryAfter():
-            return Judged(_later(case, said, moment.now), moment, handled=False)
+            return Judged(_later(case, said, moment.now), moment, claim, handled=False)
         case BaseException() if isinstance(reply, Raised):
-            delays = case.terms.work.delays if case.terms.work else ()
-            verdict = decide(said, case.past.attempt, delays, case.terms.never_retry)
-            return Judged(verdict, moment, said, handled=True)
+            return Judged(_failed(case, said), moment, claim, said, handled=True)
+        case _ if _is_no_result(said):
+            mistake = TypeError(f"handle returned {_name(said)}, which is neither a result nor a verdict")
+            return Judged(_failed(case, mistake), moment, claim, mistake, handled=True)
         case _:
-            return Judged(Done(said), moment, handled=True)
+            return Judged(Done(said), moment, claim, handled=True)
+
+
+def _failed(case: Case, failure: BaseException) -> Retry | Dead:
+    delays = case.terms.work.delays if case.terms.work else ()
+    return decide(failure, case.past.attempt, delays, case.terms.never_retry)
+
+
+def _alone(error: BaseException) -> BaseException:
+    """What a task group wraps around its one failure is not what the handler wanted to say."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _is_no_result(said: object) -> bool:
+    """Whether to ack would hide a mistake: work that never ran (a decorated `async def`), a verdict not called."""
+    if isinstance(said, type):
+        return issubclass(said, Verdict)
+    return isinstance(said, Awaitable | Generator | AsyncGenerator | Verdict)
+
+
+def _name(said: object) -> str:
+    return f"the class {said.__name__}" if isinstance(said, type) else f"a {type(said).__name__}"
 
 
 def _later(case: Case, verdict: RetryAfter, now: datetime) -> Snooze | Dead:
@@ -241,12 +270,12 @@ def settle(case: Case, judged: Judged) -> Generator[Effect, Any, End]:
     judgement = judged.judgement
     match judgement:
         case Done(result):
-            if case.key:
-                yield Complete(case.key, result)
+            if judged.claim:
+                yield Complete(judged.claim, result)
             return case.end(Outcome.HANDLED)
         case Skip(outcome, reason):
-            if case.key and outcome is Outcome.DISCARDED:
-                yield Complete(case.key)
+            if judged.claim:
+                yield Complete(judged.claim)
             return case.end(outcome, reason=reason)
         case Retry() | Snooze():
             return (yield from _delay(case, judged, judgement))
@@ -258,15 +287,14 @@ def settle(case: Case, judged: Judged) -> Generator[Effect, Any, End]:
 
 def _delay(case: Case, judged: Judged, judgement: Retry | Snooze) -> Generator[Effect, Any, End]:
     work = case.terms.work
-    if work is None:
-        return case.end(Outcome.REFUSED, reason=_reason(judged, "a plain queue has no delays"))
+    assert work is not None  # noqa: S101 - without delays nothing is judged to be a Retry or a Snooze
     target = draw(judgement.delay, judged.moment.chance)
     if isinstance(judgement, Retry):
         ours, outcome, reason = (_retry_headers(case, judged, target.key), Outcome.RETRIED, _reason(judged, "failed"))
     else:
         ours, outcome, reason = (_snooze_headers(case, judgement), Outcome.SNOOZED, judgement.reason)
     yield Publish(work.retry_exchange, target.key, h.copy_of(case.received, ours, first_seen=case.begun.now))
-    yield from _release(case)
+    yield from _release(judged.claim)
     return case.end(outcome, reason=reason, delay=target.key)
 
 
@@ -275,11 +303,11 @@ def _bury(case: Case, judged: Judged, dead: Dead) -> Generator[Effect, Any, End]
         yield Compensate(dead.reason)
     work = case.terms.work
     if work is None:
-        yield from _release(case)
+        yield from _release(judged.claim)
         return case.end(Outcome.REFUSED, reason=_reason(judged, dead.reason), fate=dead.fate)
     ours = _dead_headers(case, judged, dead)
     yield Publish(work.dead_exchange, work.name, h.copy_of(case.received, ours, first_seen=case.begun.now))
-    yield from _release(case)
+    yield from _release(judged.claim)
     return case.end(Outcome.DEAD, reason=_reason(judged, dead.reason), fate=dead.fate)
 
 
@@ -324,18 +352,16 @@ def _trouble(case: Case, judged: Judged, reason: str, *, kind: str = "") -> h.Tr
     error, at, worker = judged.error, judged.moment.now, case.terms.worker
     if error is None:
         return h.Trouble(kind, reason, "", at, worker)
-    story = "".join(traceback.format_exception(error, limit=-30))
-    return h.Trouble(type(error).__qualname__, _text_of(error), story, at, worker)
+    return h.Trouble(type(error).__qualname__, h.text_of(error), _story_of(error), at, worker)
+
+
+def _story_of(error: BaseException) -> str:
+    # each piece cut: a text of 300 kB would leave no room for the frames that it follows
+    pieces = traceback.format_exception(error, limit=-30)
+    return "".join(piece if len(piece) <= PIECE_MAX else f"{piece[:PIECE_MAX]}…\n" for piece in pieces)
 
 
 def _reason(judged: Judged, otherwise: str) -> str:
     if judged.error is None:
         return otherwise
-    return f"{type(judged.error).__qualname__}: {_text_of(judged.error)}"[:500]
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a user's broken __str__ must not become a second failure
-        return "(its text could not be made)"
+    return f"{type(judged.error).__qualname__}: {h.text_of(judged.error)}"[:500]
