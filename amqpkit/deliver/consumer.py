@@ -4,18 +4,22 @@ No I/O here: a consumer says what it wants, the worker does it.
 """
 
 import inspect
+import math
+import re
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from amqpkit.deliver import headers as h
 from amqpkit.deliver.payload import Payload, registry
 from amqpkit.errors import ConsumerError
-from amqpkit.model import Properties, Queue, Received, Topology
+from amqpkit.model import Policy, Properties, Queue, Received, Topology
 
 P = TypeVar("P", bound=Payload)
+COUNT_MAX: Final = 65_535
+"""The most that AMQP can say of a prefetch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class Consumer(Generic[P]):
 
     `prefetch`, `concurrency` and `timeout` (seconds) are defaults: the topology file and the command line win.
     A consumer of a plain queue, which has no delays to retry through, says `retry = None`.
-    Raises ConsumerError at class definition when payload or queue is missing.
+    Raises ConsumerError at class definition when payload, queue or `handle` is missing or cannot work.
     """
 
     queue: ClassVar[str] = ""
@@ -108,6 +112,12 @@ class Consumer(Generic[P]):
         if cls.handle is Consumer.handle:
             msg = f"{cls.__name__} has no `handle(self, payload, context)`"
             raise ConsumerError(msg)
+        if inspect.isgeneratorfunction(cls.handle) or inspect.isasyncgenfunction(cls.handle):
+            msg = f"{cls.__name__}.handle holds a `yield`: called, it would do nothing"
+            raise ConsumerError(msg)
+        if not (isinstance(cls.never_retry, tuple) and all(map(_is_error, cls.never_retry))):
+            msg = f"{cls.__name__}.never_retry is {cls.never_retry!r}; write a tuple of exception classes"
+            raise ConsumerError(msg)
 
     def handle(self, payload: P, context: Context) -> object:
         """Do the work for one message; see the class for what it may return and raise."""
@@ -117,6 +127,10 @@ class Consumer(Generic[P]):
     def is_async(cls) -> bool:
         """Whether `handle` awaits, or runs in a thread."""
         return inspect.iscoroutinefunction(cls.handle)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 def _payloads_of(cls: type) -> tuple[type[Payload], ...]:
@@ -165,33 +179,39 @@ def pace_of(consumer: Consumer[Any], topology: Topology, *, overrides: Mapping[s
     work = topology.work_queues.get(consumer.queue)
     file = work.consume if work else None
 
-    def settle(name: str, default: object) -> Setting:
+    def settle(name: str, of_class: object, default: object) -> Setting:
         for value, source in (
             (line.get(name), "command line"),
             (getattr(file, name, None), "file"),
-            (getattr(consumer, name, None), "class"),
+            (of_class, "class"),
         ):
             if value is not None:
                 return Setting(value, source)
         return Setting(default, "default")
 
-    prefetch = settle("prefetch", 10)
-    pace = Pace(prefetch, settle("concurrency", prefetch.value), settle("timeout", None), settle("rate", None))
+    prefetch = settle("prefetch", consumer.prefetch, 10)
+    pace = Pace(
+        prefetch,
+        settle("concurrency", consumer.concurrency, prefetch.value),
+        settle("timeout", consumer.timeout, None),
+        settle("rate", None, None),  # not the class's to say: a `rate` of its own means something else there
+    )
     _check_pace(consumer, pace, work.consumer_timeout if work else None)
     return pace
 
 
 def _check_pace(consumer: Consumer[Any], pace: Pace, consumer_timeout: float | None) -> None:
     name = type(consumer).__name__
-    for what, low in (("prefetch", 1), ("concurrency", 1)):
-        setting: Setting = getattr(pace, what)
-        if not isinstance(setting.value, int) or setting.value < low:
-            msg = f"{name}: {what} is {setting.value!r} ({setting.source}); it must be a whole number from {low}"
+    for what, setting in (("prefetch", pace.prefetch), ("concurrency", pace.concurrency)):
+        if type(setting.value) is not int or not 1 <= setting.value <= COUNT_MAX:
+            advice = f"it must be a whole number from 1 to {COUNT_MAX}"
+            msg = f"{name}: {what} is {setting.value!r} ({setting.source}); {advice}"
+            raise ConsumerError(msg)
+    for what, setting, unit in (("timeout", pace.timeout, "seconds"), ("rate", pace.rate, "messages a second")):
+        if setting.value is not None and not _is_positive(setting.value):
+            msg = f"{name}: {what} is {setting.value!r} ({setting.source}); it must be a number of {unit} above 0"
             raise ConsumerError(msg)
     timeout = pace.timeout.value
-    if timeout is not None and timeout <= 0:
-        msg = f"{name}: timeout is {timeout!r} ({pace.timeout.source}); it must be above 0 seconds"
-        raise ConsumerError(msg)
     if timeout is not None and consumer_timeout is not None and timeout >= consumer_timeout:
         msg = (
             f"{name}: timeout ({timeout:g} s, {pace.timeout.source}) must be below consumer-timeout "
@@ -200,16 +220,22 @@ def _check_pace(consumer: Consumer[Any], pace: Pace, consumer_timeout: float | N
         raise ConsumerError(msg)
 
 
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and math.isfinite(value)
+
+
 def check_consumers(topology: Topology, consumers: Iterable[Consumer[Any]]) -> None:
     """Raise ConsumerError with every way in which the consumers do not fit the topology."""
     faults: list[str] = []
-    seen: dict[str, str] = {}
+    seen: dict[str, Consumer[Any]] = {}
     plain = {queue.name: queue for queue in topology.queues}
     for consumer in consumers:
         name = type(consumer).__name__
-        other = seen.setdefault(consumer.queue, name)
-        if other != name:
-            faults.append(f'{other} and {name} both consume queue "{consumer.queue}"')
+        other = seen.setdefault(consumer.queue, consumer)
+        if type(other) is not type(consumer):
+            faults.append(f'{type(other).__name__} and {name} both consume queue "{consumer.queue}"')
+        elif other is not consumer:
+            faults.append(f'{name} is there twice for queue "{consumer.queue}"; raise `concurrency` instead')
         if consumer.queue in topology.work_queues:
             faults += _misfits(consumer, topology)
         elif consumer.queue in plain:
@@ -238,14 +264,21 @@ def _misfits(consumer: Consumer[Any], topology: Topology) -> list[str]:
 def _plain_misfits(consumer: Consumer[Any], queue: Queue, topology: Topology) -> list[str]:
     name = type(consumer).__name__
     if consumer.retry is not None:
-        return [
-            f'{name}: "{queue.name}" is a plain queue and has no delays to retry through; '
-            "say `retry = None` (failures are then refused to its dead-letter exchange) or make it a work queue"
-        ]
-    by_policy = any("dead-letter-exchange" in policy.definition for policy in topology.policies)
+        remedy = "say `retry = None` (failures are then refused to its dead-letter exchange) or make it a work queue"
+        return [f'{name}: "{queue.name}" is a plain queue and has no delays to retry through; {remedy}']
+    by_policy = any("dead-letter-exchange" in p.definition and _reaches(p, queue) for p in topology.policies)
     if "x-dead-letter-exchange" not in queue.arguments and not by_policy:
         return [f'{name}: queue "{queue.name}" has no dead-letter exchange; its failures would be lost']
     return []
+
+
+def _reaches(policy: Policy, queue: Queue) -> bool:
+    if policy.apply_to not in ("all", "queues", f"{queue.type}_queues"):
+        return False
+    try:
+        return re.search(policy.pattern, queue.name) is not None
+    except re.error:
+        return True  # the broker reads PCRE, which can say more than Python: in doubt it is not for us to refuse
 
 
 def _near(name: str, names: Iterable[str]) -> str:
