@@ -1,0 +1,84 @@
+"""The demo from its opening to its verdict."""
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from amqpkit.cli.connect import AdminOptions
+from amqpkit.cli.demo.memory import MemoryStage
+from amqpkit.cli.demo.play import Stage, check, play
+from amqpkit.cli.demo.screen import Screen
+from amqpkit.cli.demo.script import acts
+from amqpkit.cli.demo.shop import Shop, find_shop
+
+FAILED: Final = 1
+_AFTER_MEMORY: Final = """\
+Next: read {file} and examples/shop/consumers.py, the whole application, then
+  {amqpkit} compile {file}
+      what RabbitMQ is asked for
+  make up && {amqpkit} demo --url amqp://guest:guest@127.0.0.1:5672/
+      the same on RabbitMQ, in real time"""
+_AFTER_BROKER: Final = """\
+Next: keep it, and run the shop's consumers until you stop them:
+  {amqpkit} apply {file}
+  {amqpkit} run examples.shop.consumers"""
+
+
+async def in_memory(screen: Screen) -> int:
+    """Play in memory; return the exit code."""
+    shop = find_shop()
+    stage = MemoryStage(shop, screen.line)
+    with _quiet_log():
+        async with stage.running():
+            where = f"a broker in memory that behaves like RabbitMQ {stage.broker.info.version}, in virtual time"
+            return await _perform(stage, shop, screen, where, _AFTER_MEMORY)
+
+
+async def on_broker(screen: Screen, *, url: str, vhost: str | None, api: str | None, yes: bool) -> int:
+    """Play on a broker and clean up; return the exit code."""
+    from amqpkit.cli.demo.live import LiveStage
+
+    shop = find_shop()
+    place = AdminOptions(url=url, vhost=vhost, api=api).place()
+    with _quiet_log():
+        async with LiveStage(shop, place, screen.line).running(use_existing=yes) as stage:
+            where = f"RabbitMQ {stage.transport.broker.version}, {place}, with short delays"
+            return await _perform(stage, shop, screen, where, _AFTER_BROKER)
+
+
+async def _perform(stage: Stage, shop: Shop, screen: Screen, where: str, hint: str) -> int:
+    script = acts(shop.payloads)
+    screen.opening(where, stage.topology, shop.shown)
+    for number, act in enumerate(script, start=1):
+        screen.act(number, act)
+        await play(stage, act)
+    problems = await check(stage, tuple(sent for act in script for sent in act.messages))
+    screen.closing(
+        list(stage.story.journeys.values()), stage.topology, problems, hint.format(file=shop.shown, amqpkit=_command())
+    )
+    return FAILED if problems else 0
+
+
+def _command() -> str:
+    """Spell this program as the reader can: by its path unless it is on the PATH."""
+    program = Path(sys.argv[0])
+    if program.name != "amqpkit" or shutil.which("amqpkit"):
+        return "amqpkit"
+    return os.path.relpath(program)
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Leave the telling to the demo: the worker's warnings say the same in other words."""
+    log = logging.getLogger("amqpkit")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

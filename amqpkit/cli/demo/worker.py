@@ -1,0 +1,82 @@
+"""The demo's worker on a real broker: a process of its own, so that it can really die.
+
+Reads one JSON line from its standard input (the URL, which belongs in no command line, and the topology files), tells
+the kit's events as JSON lines on its standard output, and drains when its input ends: it never outlives the demo.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Final
+
+from amqpkit.brokers.aio.transport import AioTransport
+from amqpkit.cli.demo.shop import CONSUMERS, find_shop
+from amqpkit.declare.load import load_topology
+from amqpkit.deliver.worker import Worker
+from amqpkit.errors import AmqpkitError
+from amqpkit.events import Begun, Event, Outcome, Settled
+
+_KINDS: Final = {"Begun": Begun, "Settled": Settled}
+
+
+def tell(event: Event) -> None:
+    """Print an event that a parent can read, at once: the next moment may be our last."""
+    if isinstance(event, Begun | Settled):
+        print(json.dumps([type(event).__name__, asdict(event)]), flush=True)
+
+
+def read(line: str | bytes) -> Begun | Settled:
+    """Read what `tell` has printed."""
+    kind, fields = json.loads(line)
+    if kind == "Settled":
+        fields["outcome"] = Outcome(fields["outcome"])
+    event: Begun | Settled = _KINDS[kind](**fields)
+    return event
+
+
+async def work(url: str, files: list[str]) -> None:
+    """Run the shop's consumers until the input ends."""
+    shelf = find_shop().consumers
+    consumers = [getattr(shelf, name)() for name in CONSUMERS]
+    transport = AioTransport(url, name="amqpkit demo, worker")
+    await transport.open()
+    try:
+        worker = Worker(load_topology(*files), consumers, transport, on_event=tell, name="demo")
+        await _until_input_ends(worker.stop)
+        await worker.run()
+    finally:
+        await transport.close()
+
+
+async def _until_input_ends(stop: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    class End(asyncio.Protocol):
+        def connection_lost(self, _: Exception | None) -> None:
+            stop()
+
+        def eof_received(self) -> None:
+            stop()
+
+    await loop.connect_read_pipe(End, sys.stdin)
+
+
+def main() -> int:
+    """Read what to do, do it."""
+    logging.getLogger("amqpkit").setLevel(logging.ERROR)
+    orders: dict[str, Any] = json.loads(sys.stdin.readline())
+    try:
+        asyncio.run(work(orders["url"], orders["files"]))
+    except AmqpkitError as error:
+        print(f"amqpkit: the demo's worker: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        pass  # the parent has it too, and says so
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
