@@ -212,7 +212,7 @@ class MemoryBroker:
         self._engine.cancel(consumer)
 
     def ack(self, out: Outstanding) -> None:
-        """Settle a delivery for good; nothing happens once it is settled or its channel gone."""
+        """Settle a delivery for good; nothing happens when its channel is gone, settling twice closes the channel."""
         if taken := self._take(out):
             self._engine.forget(taken)
         self._engine.work()
@@ -231,7 +231,10 @@ class MemoryBroker:
 
     def _take(self, out: Outstanding) -> Outstanding | None:
         channel = out.consumer.channel
-        return self._engine.take(channel, out.tag) if out.tag in channel.unsettled else None
+        if out.tag in channel.unsettled:
+            return self._engine.take(channel, out.tag)
+        self._engine.close(channel, f"PRECONDITION_FAILED - unknown delivery tag {out.tag}")
+        return None
 
     # --- publishing ------------------------------------------------------------------------------
 
@@ -378,7 +381,7 @@ class MemoryBroker:
         return {name: ids for name, ids in inside.items() if ids}
 
     def journey(self, message_id: str) -> list[str]:
-        """Name the queues a message was put into, in order, and how its copies ended, as `acked` or `dropped (cycle)`."""
+        """Name the queues that took a message, in order, and how its copies ended: `acked`, `dropped (cycle)`."""
         return self._ledger.journey(message_id)
 
     def messages(self, queue: str) -> list[Stored]:

@@ -55,7 +55,7 @@ class QuorumLine:
         self._strict = since_4_3
         self._returned: deque[Stored] = deque()
         self._lanes: dict[int, deque[Stored]] = {}
-        self._high_in_a_row = 0
+        self._turn = 0
 
     def push(self, stored: Stored) -> None:
         """Take a new message at the end of its priority."""
@@ -78,16 +78,17 @@ class QuorumLine:
         level = self._next_level()
         if level is None:
             return None
-        self._high_in_a_row = self._high_in_a_row + 1 if level else 0
+        self._turn = (self._turn + 1) % 3
         return self._lanes[level].popleft()
 
     def _next_level(self) -> int | None:
         waiting = [level for level, lane in self._lanes.items() if lane]
         if not waiting:
             return None
-        if not self._strict and self._high_in_a_row >= 2:  # noqa: PLR2004 - two high ones, then a low one
-            return min(waiting)
-        return max(waiting)
+        high, low = max(waiting), min(waiting)
+        # Two high ones, then a low one that has waited longer than the next high one (probed on 4.0).
+        third = not self._strict and self._turn == 2  # noqa: PLR2004 - turns are counted from 0
+        return low if third and self._lanes[low][0].serial < self._lanes[high][0].serial else high
 
     def _heads(self) -> list[deque[Stored]]:
         if self._strict:

@@ -41,9 +41,8 @@ class Held:
 
 
 def given_back(stored: Stored, way: Way, *, quorum: bool, profile: Profile) -> Stored:
-    """Count a give-back: on 4.3 nacks and timeouts do not count, in a classic queue rejects still do (probed)."""
-    fails = way is Way.REJECT or (quorum and way is Way.CLOSED)
-    counts = fails if profile.since_4_3 else quorum
+    """Count a give-back: on 4.3 all but nacks and timeouts count, in classic queues too (probed)."""
+    counts = way in (Way.REJECT, Way.CLOSED) if profile.since_4_3 else quorum
     return replace(
         stored,
         redelivered=True,
