@@ -16,6 +16,7 @@ from amqpkit.cli.demo.story import Line, Story
 from amqpkit.cli.demo.worker import read
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.errors import AmqpkitError, BrokerError
+from amqpkit.events import Consuming, Event
 from amqpkit.operate.apply import apply
 from amqpkit.operate.compare import Step
 from amqpkit.ports import Admin, Transport
@@ -38,6 +39,7 @@ class LiveStage:
         self._tell, self._began = tell, time.monotonic()
         self._run = secrets.token_hex(3)
         self._news = asyncio.Event()
+        self._consuming: set[str] = set()
         self._worker: asyncio.Task[None] | None = None
 
     def message_id(self, name: str) -> str:
@@ -68,8 +70,11 @@ class LiveStage:
                 await self._refuse_existing(admin)
             steps: list[Step] = []
             try:
-                await apply(self.topology, admin, on_step=steps.append)
+                report = await apply(self.topology, admin, on_step=steps.append)
+                for warning in report.warnings:
+                    print(f"warning: {warning}", file=sys.stderr)
                 async with self._working():
+                    await self.until(lambda: len(self._consuming) == len(CONSUMERS))
                     self._began = time.monotonic()
                     yield self
             finally:
@@ -121,6 +126,7 @@ class LiveStage:
             "amqpkit.cli.demo.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is ours; the worker ends when its input does
         )
         assert process.stdin is not None  # noqa: S101 - both are pipes
         assert process.stdout is not None  # noqa: S101
@@ -128,13 +134,20 @@ class LiveStage:
         stop = asyncio.create_task(_close_when(stopping, process.stdin))
         try:
             async for line in process.stdout:
-                self.story.happened(read(line))
+                self._hear(read(line))
             return await process.wait()
         finally:
             stop.cancel()
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Consuming):
+            self._consuming.add(event.queue)
+            self._news.set()
+        else:
+            self.story.happened(event)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

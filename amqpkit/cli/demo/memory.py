@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.broker import MemoryBroker
@@ -15,7 +15,9 @@ from amqpkit.deliver.consumer import Consumer
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.deliver.worker import Worker
 from amqpkit.operate.apply import apply
-from amqpkit.ports import Transport
+
+if TYPE_CHECKING:
+    from amqpkit.ports import Transport
 
 _STEP: Final = 0.5
 _LIMIT: Final = 300.0

@@ -1,8 +1,10 @@
 """The demo from its opening to its verdict."""
 
+import asyncio
 import logging
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from amqpkit.cli.demo.script import acts
 from amqpkit.cli.demo.shop import Shop, find_shop
 
 FAILED: Final = 1
+TERMINATED: Final = 128 + signal.SIGTERM
 _AFTER_MEMORY: Final = """\
 Next: read {file} and examples/shop/consumers.py, the whole application, then
   {amqpkit} compile {file}
@@ -24,7 +27,8 @@ Next: read {file} and examples/shop/consumers.py, the whole application, then
   make up && {amqpkit} demo --url amqp://guest:guest@127.0.0.1:5672/
       the same on RabbitMQ, in real time"""
 _AFTER_BROKER: Final = """\
-Next: keep it, and run the shop's consumers until you stop them:
+What the demo had made on the broker is deleted again.
+Next: make it to stay, and run the shop's consumers until you stop them:
   {amqpkit} apply {file}
   {amqpkit} run examples.shop.consumers"""
 
@@ -36,7 +40,9 @@ async def in_memory(screen: Screen) -> int:
     with _quiet_log():
         async with stage.running():
             where = f"a broker in memory that behaves like RabbitMQ {stage.broker.info.version}, in virtual time"
-            return await _perform(stage, shop, screen, where, _AFTER_MEMORY)
+            code = await _perform(stage, shop, screen, where)
+    screen.farewell(_AFTER_MEMORY.format(file=shop.shown, amqpkit=_command()))
+    return code
 
 
 async def on_broker(screen: Screen, *, url: str, vhost: str | None, api: str | None, yes: bool) -> int:
@@ -45,23 +51,48 @@ async def on_broker(screen: Screen, *, url: str, vhost: str | None, api: str | N
 
     shop = find_shop()
     place = AdminOptions(url=url, vhost=vhost, api=api).place()
-    with _quiet_log():
+    if sys.stderr.isatty():
+        print("Applying the topology and starting a worker …", file=sys.stderr)
+    with _quiet_log(), _terminable():
         async with LiveStage(shop, place, screen.line).running(use_existing=yes) as stage:
             where = f"RabbitMQ {stage.transport.broker.version}, {place}, with short delays"
-            return await _perform(stage, shop, screen, where, _AFTER_BROKER)
+            code = await _perform(stage, shop, screen, where)
+    screen.farewell(_AFTER_BROKER.format(file=shop.shown, amqpkit=_command()))
+    return code
 
 
-async def _perform(stage: Stage, shop: Shop, screen: Screen, where: str, hint: str) -> int:
+async def _perform(stage: Stage, shop: Shop, screen: Screen, where: str) -> int:
     script = acts(shop.payloads)
     screen.opening(where, stage.topology, shop.shown)
     for number, act in enumerate(script, start=1):
         screen.act(number, act)
         await play(stage, act)
     problems = await check(stage, tuple(sent for act in script for sent in act.messages))
-    screen.closing(
-        list(stage.story.journeys.values()), stage.topology, problems, hint.format(file=shop.shown, amqpkit=_command())
-    )
+    screen.closing(list(stage.story.journeys.values()), stage.topology, problems)
     return FAILED if problems else 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Clean up on SIGTERM as on Ctrl-C."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    terminated = False
+
+    def end() -> None:
+        nonlocal terminated
+        terminated = True
+        if task is not None:
+            task.cancel()
+
+    loop.add_signal_handler(signal.SIGTERM, end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if terminated:
+            raise SystemExit(TERMINATED) from None
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 def _command() -> str:

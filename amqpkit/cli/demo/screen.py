@@ -41,8 +41,11 @@ class Screen(Protocol):
     def line(self, line: Line) -> None:
         """Show a movement."""
 
-    def closing(self, journeys: Sequence[Journey], topology: Topology, problems: Sequence[str], hint: str) -> None:
+    def closing(self, journeys: Sequence[Journey], topology: Topology, problems: Sequence[str]) -> None:
         """Show how everything ended, and whether that is as promised."""
+
+    def farewell(self, text: str) -> None:
+        """Say what to do next."""
 
 
 class TextScreen:
@@ -61,9 +64,9 @@ class TextScreen:
         print_ = self._console.print
         print_(Text.assemble(("A small shop ", "bold"), f"on {where}"))
         print_(
-            f"{file} declares {len(topology.work_queues)} work queues; amqpkit has applied them as\n{len(topology.queues)} "
-            f"queues, {len(topology.exchanges)} exchanges, {len(topology.bindings)} bindings and "
-            f"{len(topology.policies)} policies."
+            f"{file} declares {len(topology.work_queues)} work queues; amqpkit has applied them as\n"
+            f"{len(topology.queues)} queues, {len(topology.exchanges)} exchanges, {len(topology.bindings)} bindings "
+            f"and {len(topology.policies)} policies."
         )
         print_("Each line below: time, message, where it goes, and why.", style="dim")
 
@@ -78,7 +81,7 @@ class TextScreen:
     def line(self, line: Line) -> None:
         """Show it in columns."""
         path = self._arrow.join(line.path)
-        room = max(20, self._console.width - _INDENT)
+        room = max(16, self._console.width - _INDENT)
         first, *rest = textwrap.wrap(line.text, room) or [""]
         style = _STYLES[line.kind]
         self._console.print(
@@ -94,8 +97,8 @@ class TextScreen:
             self._console.print(Text(" " * _INDENT + more, style=style), soft_wrap=True)
         time.sleep(self._pace)
 
-    def closing(self, journeys: Sequence[Journey], topology: Topology, problems: Sequence[str], hint: str) -> None:
-        """Show the table, the dead letters' owners, the verdict and what to try."""
+    def closing(self, journeys: Sequence[Journey], topology: Topology, problems: Sequence[str]) -> None:
+        """Show the table, the dead letters' owners and the verdict."""
         self._console.print()
         self._console.print(_table(journeys))
         self._console.print(_sum(journeys))
@@ -114,7 +117,10 @@ class TextScreen:
             self._console.print(
                 "and each dead letter has its fate, its history and the bytes it was published with.", style="green"
             )
-        self._console.print(hint)
+
+    def farewell(self, text: str) -> None:
+        """Say it."""
+        self._console.print(text, soft_wrap=True)
 
 
 class JsonScreen:
@@ -138,7 +144,7 @@ class JsonScreen:
             {"at": at, "message": line.message, "path": list(line.path), "text": line.text, "kind": line.kind}
         )
 
-    def closing(self, journeys: Sequence[Journey], topology: Topology, problems: Sequence[str], hint: str) -> None:  # noqa: ARG002
+    def closing(self, journeys: Sequence[Journey], topology: Topology, problems: Sequence[str]) -> None:  # noqa: ARG002
         """Print everything."""
         self._document["lines"] = self._lines
         self._document["journeys"] = [
@@ -155,6 +161,9 @@ class JsonScreen:
         ]
         self._document |= {"problems": list(problems), "ok": not problems}
         print(json.dumps(self._document, indent=2, ensure_ascii=False))
+
+    def farewell(self, text: str) -> None:
+        """Programs know what to do next."""
 
 
 def _clock(seconds: float) -> str:
@@ -200,14 +209,14 @@ def _sum(journeys: Sequence[Journey]) -> str:
 
 
 def _owners(journeys: Sequence[Journey], topology: Topology) -> list[str]:
-    """Say where each dead letter waits, and for whom."""
+    """Say whose each dead letter is."""
     lines = []
     for journey in journeys:
-        if journey.end and journey.end != HANDLED:
+        if journey.end not in ("", HANDLED):
             work = topology.work_queues[journey.queue]
             runbook = f", runbook {work.runbook}" if work.runbook else ""
-            lines.append(f"  {journey.message} waits in {work.dead_queue} for {work.owner}{runbook}")
-    return lines
+            lines.append(f"  {work.dead_queue}: {journey.message}, owner {work.owner}{runbook}")
+    return ["The dead letters, and whose they are, as the file says:", *lines] if lines else []
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -17,23 +17,23 @@ from amqpkit.cli.demo.shop import CONSUMERS, find_shop
 from amqpkit.declare.load import load_topology
 from amqpkit.deliver.worker import Worker
 from amqpkit.errors import AmqpkitError
-from amqpkit.events import Begun, Event, Outcome, Settled
+from amqpkit.events import Begun, Consuming, Event, Outcome, Settled
 
-_KINDS: Final = {"Begun": Begun, "Settled": Settled}
+_KINDS: Final = {"Begun": Begun, "Consuming": Consuming, "Settled": Settled}
 
 
 def tell(event: Event) -> None:
     """Print an event that a parent can read, at once: the next moment may be our last."""
-    if isinstance(event, Begun | Settled):
+    if isinstance(event, Begun | Consuming | Settled):
         print(json.dumps([type(event).__name__, asdict(event)]), flush=True)
 
 
-def read(line: str | bytes) -> Begun | Settled:
+def read(line: str | bytes) -> Event:
     """Read what `tell` has printed."""
     kind, fields = json.loads(line)
     if kind == "Settled":
         fields["outcome"] = Outcome(fields["outcome"])
-    event: Begun | Settled = _KINDS[kind](**fields)
+    event: Event = _KINDS[kind](**fields)
     return event
 
 
@@ -41,7 +41,7 @@ async def work(url: str, files: list[str]) -> None:
     """Run the shop's consumers until the input ends."""
     shelf = find_shop().consumers
     consumers = [getattr(shelf, name)() for name in CONSUMERS]
-    transport = AioTransport(url, name="amqpkit demo, worker")
+    transport = AioTransport(url, name="amqpkit demo, worker", on_event=tell)
     await transport.open()
     try:
         worker = Worker(load_topology(*files), consumers, transport, on_event=tell, name="demo")
