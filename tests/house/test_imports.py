@@ -1,7 +1,11 @@
 """Importing the kit costs nothing that is not used, and rooms import only what lies below them."""
 
+import ast
+import importlib.metadata
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -67,3 +71,33 @@ def test_the_installed_command_answers(option):
     if not command.exists():
         pytest.skip("amqpkit is not installed in this environment; `make` does that")
     assert subprocess.run([command, option], capture_output=True, check=False).returncode == 0
+
+
+def imported(folder: Path) -> set[str]:
+    """Return the top-level modules that the sources in a folder import, wherever in a file they do."""
+    found = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                found.add((node.module or "").partition(".")[0])
+    return found - sys.stdlib_module_names - {"amqpkit", "examples"}
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    written = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    declared = {re.match(r"[\w.-]+", name)[0].lower().replace(".", "-") for name in written} - {"amqpkit"}
+    homes = importlib.metadata.packages_distributions()
+    used = {
+        home.lower().replace("_", "-").replace(".", "-") for name in imported(ROOT / "amqpkit") for home in homes[name]
+    }
+
+    # What a client or pydantic exposes in its own interface comes with it, in the version that it needs.
+    assert used - declared <= {"aiormq", "pamqp", "yarl", "pydantic-core"}
+    # Looked for by name, where it is installed.
+    assert declared - used <= {"uvloop"}
