@@ -294,9 +294,7 @@ async def test_one_policy_with_limit_and_reject_publish_empties_a_classic_backlo
 @pytest.mark.parametrize(("kind", "wins"), [("classic", "drop-head"), ("quorum", "reject-publish")])
 async def test_of_two_overflow_words_the_argument_wins_on_classic_the_policy_on_quorum(lab, kind, wins):  # case 016
     lab.queue("q", kind, overflow="drop-head", dead_letter_exchange="mine")
-    lab.declare(
-        Policy("p", "q", {"overflow": "reject-publish", "dead-letter-exchange": "theirs"}, apply_to="queues")
-    )
+    lab.declare(Policy("p", "q", {"overflow": "reject-publish", "dead-letter-exchange": "theirs"}, apply_to="queues"))
     settings = lab.broker.vhost.queues["q"].settings
     assert (settings.overflow, settings.dead_letter_exchange) == (wins, "mine")
 

@@ -109,9 +109,7 @@ async def test_ttl_0_is_delivered_when_a_consumer_waits_else_it_dies_at_once(lab
 async def test_the_dead_letter_exchange_is_looked_up_at_death(lab, kind):  # §1.1
     lab.queue("dlq")
     lab.queue("q", kind, message_ttl=100)
-    policy = Policy(
-        "dlx", "^q$", {"dead-letter-exchange": "", "dead-letter-routing-key": "dlq"}, apply_to="queues"
-    )
+    policy = Policy("dlx", "^q$", {"dead-letter-exchange": "", "dead-letter-routing-key": "dlq"}, apply_to="queues")
     lab.declare(policy)
     lab.publish("q", "m")
     lab.broker.delete(policy)

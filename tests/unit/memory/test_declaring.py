@@ -25,7 +25,10 @@ def refusal(lab, wanted) -> str:
         (Q | {"x-max-priority": 5}, "'x-max-priority' for queue 'q' in vhost '/' of queue type rabbit_quorum_queue"),
         (Q | {"x-queue-mode": "lazy"}, "'x-queue-mode' for queue 'q' in vhost '/' of queue type rabbit_quorum_queue"),
         (C | {"x-dead-letter-exchange": "", "x-dead-letter-strategy": "at-least-once"}, "rabbit_classic_queue"),
-        (C | {"x-delivery-limit": 3}, "'x-delivery-limit' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"),
+        (
+            C | {"x-delivery-limit": 3},
+            "'x-delivery-limit' for queue 'q' in vhost '/' of queue type rabbit_classic_queue",
+        ),
         ({"x-queue-type": "qurom"}, "'x-queue-type' for queue 'q' in vhost '/': \"unsupported queue type 'qurom'\""),
         (C | {"x-overflow": "drop-tail"}, "invalid_overflow"),
         (Q | {"x-dead-letter-strategy": "sometimes"}, "invalid_dlx_strategy"),

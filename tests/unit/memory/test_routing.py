@@ -42,7 +42,9 @@ def naive(pattern: list[str], words: list[str]) -> bool:
     return bool(words) and pattern[0] in ("*", words[0]) and naive(pattern[1:], words[1:])
 
 
-@given(st.lists(st.sampled_from(["a", "b", "*", "#"]), max_size=6), st.lists(st.sampled_from(["a", "b", "c"]), max_size=6))
+@given(
+    st.lists(st.sampled_from(["a", "b", "*", "#"]), max_size=6), st.lists(st.sampled_from(["a", "b", "c"]), max_size=6)
+)
 def test_topic_matching_agrees_with_a_naive_oracle(pattern, words):
     assert topic_matches(".".join(pattern), ".".join(words)) is naive(pattern, words)
 
@@ -157,18 +159,14 @@ async def test_a_body_over_16_mebibytes_closes_the_channel(lab):  # §4, case 30
     for size, fate in ((16_777_216, Fate.CONFIRMED), (16_777_217, Fate.REFUSED)):
         fates = []
         message = Message(bytes(size), Properties())
-        lab.broker.publish(
-            lab.publisher, "", "q", message, mandatory=True, told=lambda fate, _: fates.append(fate)
-        )
+        lab.broker.publish(lab.publisher, "", "q", message, mandatory=True, told=lambda fate, _: fates.append(fate))
         assert fates == [fate]
 
 
 async def test_a_message_without_an_id_is_called_by_its_number(lab):
     lab.queue("q")
     fates = []
-    lab.broker.publish(
-        lab.publisher, "", "q", Message(b""), mandatory=True, told=lambda fate, _: fates.append(fate)
-    )
+    lab.broker.publish(lab.publisher, "", "q", Message(b""), mandatory=True, told=lambda fate, _: fates.append(fate))
     assert re.fullmatch(r"#\d+", lab.broker.ledger()["q"][0])
 
 
