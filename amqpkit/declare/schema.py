@@ -15,7 +15,9 @@ _ABOUT: Final = {
     "accepts": "Payload types; the first is assumed for messages that name none. Default: the queue's name.",
     "alternate-exchange": "Takes the messages that this exchange cannot route.",
     "attempts": "How often a handler is called before the message is dead.",
+    "bindings": "From which exchanges messages come, under which keys.",
     "concurrency": "Handlers at the same time. Default: prefetch.",
+    "consume": "How a worker reads the queue.",
     "consumer-timeout": "The broker's visibility timeout: a message not acked by then is redelivered.",
     "dead_letter": "Whose the dead letters are, and what to do with them.",
     "delays": "Waits between attempts, none shorter than the one before. Default: 10s, 1m, 10m.",
@@ -24,8 +26,10 @@ _ABOUT: Final = {
     "factor": "Each delay is this many times the one before. Default: 4.",
     "first": "The first delay. Default: 10s.",
     "jitter": "Spreads each delay over three queues, so that a burst does not come back as one.",
+    "limits": "Back-pressure: above it publishers wait or fail.",
     "max": "No delay is longer. Default: 1d.",
     "max-length": "The broker refuses messages above it; at least twice limits.depth.",
+    "max-length-bytes": "The broker refuses messages above it; as 1GiB.",
     "Spec.messages": "Where a payload type is published. Default: the one work queue that accepts it.",
     "owns": "Prefixes: only these names and those under them may be pruned. Default: the names in the file.",
     "prefetch": "Messages that a worker holds. Default: 10.",
@@ -54,7 +58,12 @@ def _adapted(schema: dict[str, Any]) -> dict[str, Any]:
     adapted = {key: _adapted_part(key, value) for key, value in schema.items() if key not in {"title", "discriminator"}}
     if adapted.get("type") == "object" and not adapted.get("required"):
         adapted["type"] = ["object", "null"]  # `email.send:` is as good as `email.send: {}`
-    return {"anyOf": [adapted, {"$ref": "#/$defs/Variable"}]} if _is_scalar(adapted) else adapted
+    return _or_variable(adapted) if _is_scalar(adapted) else adapted
+
+
+def _or_variable(schema: dict[str, Any]) -> dict[str, Any]:
+    outside = {key: schema.pop(key) for key in ("description", "default") if key in schema}
+    return {**outside, "anyOf": [schema, {"$ref": "#/$defs/Variable"}]}
 
 
 def _adapted_part(key: str, value: Any) -> Any:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from amqpkit.declare.spec.parsing import parse
+from amqpkit.declare.spec.wording import worded
 from amqpkit.errors import TopologyError
 
 
@@ -151,3 +152,9 @@ def test_a_missing_variable_is_named_at_its_place():
         "a.yaml:3:8: '${1}' is not a variable; write ${NAME} or ${NAME:-default}",
         "a.yaml:3:16: '${' is not a variable; write ${NAME} or ${NAME:-default}",
     ]
+
+
+def test_an_error_without_words_of_ours_keeps_pydantics():
+    error = {"type": "frozen_field", "loc": ("vhost",), "msg": "Field is frozen", "input": "x"}
+
+    assert worded(error, "vhost") == "vhost: Field is frozen"
