@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from amqpkit.brokers.connect import connect
     from amqpkit.declare.load import load_topology
     from amqpkit.deliver.consumer import Consumer, Context
     from amqpkit.deliver.payload import Payload
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from amqpkit.deliver.worker import Worker
     from amqpkit.errors import (
         AmqpkitError,
+        ConsumerError,
         MessageTooLarge,
         Nacked,
         PublishError,
@@ -34,6 +36,7 @@ logging.getLogger("amqpkit").addHandler(logging.NullHandler())
 _HOMES = {
     "AmqpkitError": "amqpkit.errors",
     "Consumer": "amqpkit.deliver.consumer",
+    "ConsumerError": "amqpkit.errors",
     "Context": "amqpkit.deliver.consumer",
     "DeadLetter": "amqpkit.model",
     "Discard": "amqpkit.model",
@@ -49,12 +52,14 @@ _HOMES = {
     "TopologyError": "amqpkit.errors",
     "Unroutable": "amqpkit.errors",
     "Worker": "amqpkit.deliver.worker",
+    "connect": "amqpkit.brokers.connect",
     "load_topology": "amqpkit.declare.load",
 }
 
 __all__ = [
     "AmqpkitError",
     "Consumer",
+    "ConsumerError",
     "Context",
     "DeadLetter",
     "Discard",
@@ -70,6 +75,7 @@ __all__ = [
     "TopologyError",
     "Unroutable",
     "Worker",
+    "connect",
     "load_topology",
 ]
 

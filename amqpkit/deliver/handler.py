@@ -23,6 +23,8 @@ class Halt:
 
     def halt(self) -> None:
         """End all scopes, those entered later too."""
+        if self.now:
+            return  # a scope that is ending already cannot be told again
         self.now = True
         when = asyncio.get_running_loop().time()
         for scope in self._scopes:
@@ -92,18 +94,21 @@ class Handler:
                 self.abandoned = thread
             raise
 
-    async def wait_for_abandoned(self) -> None:
-        """Wait until a thread that outlived its timeout has ended; its outcome no longer matters."""
-        thread, self.abandoned = self.abandoned, None
-        if thread is not None:
-            await asyncio.wait([asyncio.ensure_future(_ended(thread))])
-
-
-async def _ended(thread: ThreadFuture[Any]) -> None:
-    ended = asyncio.get_running_loop().create_future()
-    loop = asyncio.get_running_loop()
-    thread.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set_result, None))
-    await ended
+    async def wait_for_abandoned(self, stop: asyncio.Event) -> None:
+        """Wait until a thread that outlived its timeout has ended, or until `stop`; its outcome no longer matters."""
+        thread, loop = self.abandoned, asyncio.get_running_loop()
+        if thread is None:
+            return
+        ended = asyncio.Event()
+        thread.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(ended.set))
+        waits = [asyncio.create_task(event.wait()) for event in (ended, stop)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if thread.done():
+            self.abandoned = None
 
 
 class InContext:

@@ -20,7 +20,7 @@ class Lane:
         self._waiting: deque[Delivery] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = False
+        self._stop = asyncio.Event()
         self._rate = rate
         self.subscription: Subscription | None = None
 
@@ -39,7 +39,7 @@ class Lane:
         subscribed = self.subscription is not None and self.subscription.ready
         return (
             subscribed
-            and not self._stopping
+            and not self._stop.is_set()
             and not any(slot.holding for slot in self._slots)
             and not all(slot.stuck for slot in self._slots)
         )
@@ -58,7 +58,7 @@ class Lane:
 
     async def _work(self, slot: Slot, limiter: AsyncLimiter | None) -> None:
         taken = 0
-        while not self._stopping:
+        while not self._stop.is_set():
             if not self._waiting:
                 sleeper = asyncio.get_running_loop().create_future()
                 self._idle.append(sleeper)
@@ -67,14 +67,14 @@ class Lane:
             if limiter is not None:
                 # before taking one: a message that waits for the rate has not begun, a drain can give it back
                 await limiter.acquire()
-                if self._stopping or not self._waiting:
+                if self._stop.is_set() or not self._waiting:
                     continue
             delivery = self._waiting.popleft()
             if self._waiting:
                 self._wake()
             if delivery.alive:  # else the broker delivers it again on the new channel
                 await slot.take(delivery)
-                await slot.rest()
+                await slot.rest(self._stop)
             taken += 1
             if taken % 64 == 0:
                 await asyncio.sleep(0)  # handlers that never wait must let the loop breathe
@@ -86,9 +86,9 @@ class Lane:
 
     async def drain(self) -> None:
         """Stop deliveries, give back at once what has not begun; returns when nothing new can begin."""
-        if self._stopping:
+        if self._stop.is_set():
             return
-        self._stopping = True
+        self._stop.set()
         if self.subscription is not None:
             # first no more deliveries, then give back: else the broker hands the same ones to us again
             await self.subscription.pause()

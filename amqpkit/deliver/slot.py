@@ -80,9 +80,9 @@ class Slot:
             self._delivery = None
         self._report(delivery, end, (tools.clock.now() - begun).total_seconds())
 
-    async def rest(self) -> None:
-        """Wait for a thread that outlived its timeout: until then this slot takes nothing."""
-        await self._handler.wait_for_abandoned()
+    async def rest(self, stop: asyncio.Event) -> None:
+        """Wait for a thread that outlived its timeout, or for `stop`: until then this slot takes nothing."""
+        await self._handler.wait_for_abandoned(stop)
 
     @property
     def stuck(self) -> bool:

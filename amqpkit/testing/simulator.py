@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, Future
 from datetime import timedelta
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.broker import MemoryBroker
-from amqpkit.brokers.memory.clock import VirtualClock
+from amqpkit.brokers.memory.clock import HoldingExecutor, VirtualClock
+from amqpkit.brokers.memory.ledger import Movement
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.deliver.consumer import Consumer
 from amqpkit.deliver.payload import Payload
@@ -17,22 +17,6 @@ from amqpkit.deliver.worker import Worker
 from amqpkit.events import Event
 from amqpkit.model import Message, Topology
 from amqpkit.operate.apply import apply
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-class InlineThreads(Executor):
-    """Runs a plain `def` handler at once, where it is submitted: a simulation has no threads to wait for."""
-
-    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Call it now; what it raises is in the future."""
-        future: Future[R] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001 - as every executor does
-            future.set_exception(error)
-        return future
 
 
 class Simulator:
@@ -50,10 +34,14 @@ class Simulator:
         version: str = "4.3",
         chance: Callable[[], float] = lambda: 0.0,
         worker: Mapping[str, Any] | None = None,
+        observe: Callable[[Movement], None] | None = None,
     ) -> None:
-        """Keep the parts; `chance` draws among jittered delays, `worker` are further arguments of the Worker."""
+        """Keep the parts; `chance` draws among jittered delays, `worker` are further arguments of the Worker.
+
+        `observe` hears every movement of every message as it happens.
+        """
         self.topology, self.clock, self.events = topology, VirtualClock(), list[Event]()
-        self.broker = MemoryBroker(self.clock, version=version)
+        self.broker = MemoryBroker(self.clock, version=version, observe=observe)
         self.transport = MemoryTransport(self.broker, on_event=self.events.append)
         self.publisher = Publisher(topology, self.transport, clock=self.clock)
         self._consumers = tuple(consumers)
@@ -84,7 +72,7 @@ class Simulator:
             self.transport,
             clock=self.clock,
             on_event=self.events.append,
-            threads=lambda _concurrency: InlineThreads(),
+            threads=lambda concurrency: HoldingExecutor(self.clock, concurrency),
             **self._settings,
         )
         self._running = asyncio.create_task(self.worker.run())
