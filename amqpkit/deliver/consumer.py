@@ -227,14 +227,15 @@ def _is_positive(value: object) -> bool:
 def check_consumers(topology: Topology, consumers: Iterable[Consumer[Any]]) -> None:
     """Raise ConsumerError with every way in which the consumers do not fit the topology."""
     faults: list[str] = []
-    seen: dict[str, Consumer[Any]] = {}
+    seen: dict[str, str] = {}
     plain = {queue.name: queue for queue in topology.queues}
     for consumer in consumers:
         name = type(consumer).__name__
-        other = seen.setdefault(consumer.queue, consumer)
-        if type(other) is not type(consumer):
-            faults.append(f'{type(other).__name__} and {name} both consume queue "{consumer.queue}"')
-        elif other is not consumer:
+        if consumer.queue not in seen:
+            seen[consumer.queue] = name
+        elif seen[consumer.queue] != name:
+            faults.append(f'{seen[consumer.queue]} and {name} both consume queue "{consumer.queue}"')
+        else:
             faults.append(f'{name} is there twice for queue "{consumer.queue}"; raise `concurrency` instead')
         if consumer.queue in topology.work_queues:
             faults += _misfits(consumer, topology)

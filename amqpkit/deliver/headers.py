@@ -78,7 +78,7 @@ def read_past(received: Received) -> Past:
 def read_version(headers: Mapping[str, Any]) -> int | None:
     """The payload's schema version, 1 when absent, None when it is not one."""
     value = headers.get(VERSION, 1)  # dates make versions too (20260101), so only the type and the sign are checked
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**63 else None
 
 
 def read_origin(received: Received) -> tuple[str, str]:
@@ -112,7 +112,7 @@ def _count(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]])
     value = headers.get(name, 0)
     if _is_count(value):
         return int(value)
-    faults.append((name, short_repr(value)[:80]))
+    faults.append((name, shown(value)))
     return 0
 
 
@@ -127,7 +127,7 @@ def _instant(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]
                 return instant.astimezone(UTC)
         except (ValueError, OverflowError):  # the first or last day there is, seen from another zone
             pass
-    faults.append((name, short_repr(value)[:80]))
+    faults.append((name, shown(value)))
     return None
 
 
@@ -163,6 +163,14 @@ class Trouble:
 def sendable(text: str) -> str:
     """Spell out lone surrogates (as in the name of a file that is not UTF-8): no broker takes them in a header."""
     return text.encode(errors="backslashreplace").decode()
+
+
+def shown(value: object) -> str:
+    """Show a stranger's value in few characters, whatever it is."""
+    try:
+        return sendable(short_repr(value)[:80])
+    except Exception:  # noqa: BLE001 - Python refuses to write a number of 5000 digits, and an object may refuse too
+        return f"a {type(value).__name__}"
 
 
 def text_of(error: BaseException) -> str:

@@ -7,12 +7,11 @@ import codecs
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from reprlib import repr as short_repr
 from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from amqpkit.deliver.headers import VERSION, read_version, sendable, text_of
+from amqpkit.deliver.headers import VERSION, read_version, sendable, shown, text_of
 from amqpkit.errors import ConsumerError
 from amqpkit.model import Received
 
@@ -98,8 +97,8 @@ def decode(received: Received, known: Mapping[str, type[Payload]], accepts: tupl
         return TooNew(f'no class for type "{name}" in this worker')
     version = read_version(received.properties.headers)
     if version is None:
-        value = short_repr(received.properties.headers.get(VERSION))[:40]
-        return Invalid(f"header {VERSION} is {value}, not a whole number from 1")
+        value = received.properties.headers.get(VERSION)
+        return Invalid(f"header {VERSION} is {shown(value)}, not a whole number from 1")
     if version > cls.payload_version:
         return TooNew(f'"{name}" has version {version}, this worker knows {cls.payload_version}')
     if version < cls.payload_version:

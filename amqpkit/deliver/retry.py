@@ -89,9 +89,11 @@ def instant_of(verdict: RetryAfter, now: datetime) -> datetime:
             return min(max(verdict.when, now), latest)
         case timedelta():
             return now + min(max(verdict.when, timedelta()), SNOOZE_BOUND)
-        case seconds:
+        case int() | float():
             # in this order NaN is no wait at all
-            return now + timedelta(seconds=min(max(0.0, float(seconds)), SNOOZE_BOUND.total_seconds()))
+            return now + timedelta(seconds=min(max(0, verdict.when), SNOOZE_BOUND.total_seconds()))
+        case _:  # what is no time, and passed the type checker unseen, must not take the worker down
+            return now
 
 
 def crashed(past: Past, delivery_limit: int) -> Dead | None:
