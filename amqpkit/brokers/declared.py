@@ -1,4 +1,4 @@
-"""How a declared object is called, what identifies it, and when two of its values are equal.
+"""How a declared object is called, what identifies it, when two values are equal, what to do when they are not.
 
 Pure; shared by every room that compares or reports declared objects.
 """
@@ -43,6 +43,12 @@ def canonical(value: Any) -> object:
     if isinstance(value, list | tuple):
         return ("list", tuple(canonical(each) for each in value))
     return (type(value), value)
+
+
+def way_out(declared: DeclaredObject) -> str:
+    """Say what can be done about a property that RabbitMQ never changes on a live object."""
+    kind = "exchange" if isinstance(declared, Exchange) else "queue"
+    return f"it cannot be changed in place: change the file back, or declare the {kind} under a new name"
 
 
 def _arrow(binding: Binding) -> str:

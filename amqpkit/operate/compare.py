@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from amqpkit.brokers.declared import address, canonical, identity
+from amqpkit.brokers.declared import address, canonical, identity, way_out
 from amqpkit.errors import Refused
 from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue, Topology
 
@@ -42,7 +42,7 @@ class Step:
             return ()
         before, after = _policy(self.replaces), _policy(self.wanted)
         return tuple(
-            (name, _spelled(before.get(name, _ABSENT)), _spelled(after.get(name, _ABSENT)))
+            (name, *_spelled_apart(before.get(name, _ABSENT), after.get(name, _ABSENT)))
             for name in dict.fromkeys((*before, *after))
             if canonical(before.get(name, _ABSENT)) != canonical(after.get(name, _ABSENT))
         )
@@ -104,19 +104,22 @@ def _policy(policy: Policy) -> dict[str, Any]:
 def _conflicts(wanted: DeclaredObject, found: DeclaredObject) -> list[Refused]:
     """Name every property in which a queue or an exchange differs from the one that is there."""
     wishes, facts = _properties(wanted), _properties(found)
-    kind = "exchange" if isinstance(wanted, Exchange) else "queue"
-    return [
-        Refused(
-            object=address(wanted),
-            reason=f"{name} differs",
-            argument=name,
-            wanted=_spelled(wishes.get(name, _ABSENT)),
-            actual=_spelled(facts.get(name, _ABSENT)),
-            remedy=f"change the file back, or declare the {kind} under a new name: it cannot be changed in place",
-        )
-        for name in dict.fromkeys((*wishes, *facts))
-        if _value(name, wishes.get(name, _ABSENT)) != _value(name, facts.get(name, _ABSENT))
-    ]
+    refusals = []
+    for name in dict.fromkeys((*wishes, *facts)):
+        wish, fact = wishes.get(name, _ABSENT), facts.get(name, _ABSENT)
+        if _value(name, wish) != _value(name, fact):
+            ours, theirs = _spelled_apart(wish, fact)
+            refusals.append(
+                Refused(
+                    object=address(wanted),
+                    reason=f"{name} differs",
+                    argument=name,
+                    wanted=ours,
+                    actual=theirs,
+                    remedy=way_out(wanted),
+                )
+            )
+    return refusals
 
 
 def _properties(declared: DeclaredObject) -> Mapping[str, Any]:
@@ -148,6 +151,13 @@ def _value(name: str, value: Any) -> object:
         # 4.3 calls 1h and 60m the same, 4.0 does not (measured); either way nothing needs to change.
         return int(age[1]) * _SECONDS[age[2]]
     return canonical(value)
+
+
+def _spelled_apart(one: Any, other: Any) -> tuple[str, str]:
+    """Spell two different values differently: 1 and "1" would look alike without the quotes."""
+    if _spelled(one) != _spelled(other):
+        return _spelled(one), _spelled(other)
+    return json.dumps(one, default=str), json.dumps(other, default=str)
 
 
 def _spelled(value: Any) -> str:

@@ -6,7 +6,7 @@ The broker names only the first difference it meets; its sentences are those of 
 import re
 from typing import Final
 
-from amqpkit.brokers.declared import address
+from amqpkit.brokers.declared import address, way_out
 from amqpkit.errors import Refused
 from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue
 
@@ -17,7 +17,7 @@ _DIFFERS: Final = re.compile(
 )
 _INVALID: Final = re.compile(r"invalid (?:arg|property) '(?P<argument>[^']+)' for queue '.*' in vhost '.*?'(?P<why>.*)")
 _ON_TYPE: Final = re.compile(r" of queue type rabbit_(?P<type>\w+?)(?:_queue)?")
-_VALUE: Final = re.compile(r"(?:the value )?'(?P<value>.*)'(?: of type '\w+')?", re.DOTALL)
+_VALUE: Final = re.compile(r"the value '(?P<typed>.*)' of type '\w+'|'(?P<plain>.*)'", re.DOTALL)
 _ERLANG: Final = (
     (re.compile(r"\[?\{<<\"([^\"]*)\">>,([^{}]*)\}\]?"), r'"\1" (with value \2)'),
     (re.compile(r"<<\"([^\"]*)\">>"), r'"\1"'),
@@ -33,7 +33,7 @@ def refused(declared: DeclaredObject, reason: str) -> Refused:
             argument=differs["argument"],
             wanted=_value(differs["wanted"]),
             actual=_value(differs["actual"]),
-            remedy=unchangeable(declared),
+            remedy=way_out(declared),
         )
     if invalid := _INVALID.search(reason):
         error = Refused(object=address(declared), reason=_invalid(invalid), remedy="change it in the file")
@@ -43,12 +43,6 @@ def refused(declared: DeclaredObject, reason: str) -> Refused:
     for erlang, plain in _ERLANG:
         readable = erlang.sub(plain, readable)
     return Refused(object=address(declared), reason=readable or "the broker gave no reason", remedy=_remedy(declared))
-
-
-def unchangeable(declared: DeclaredObject) -> str:
-    """Say what can be done about a property that RabbitMQ never changes on a live object."""
-    kind = "exchange" if isinstance(declared, Exchange) else "queue"
-    return f"RabbitMQ cannot change it in place: change the file back, or declare the {kind} under a new name"
 
 
 def reserved(declared: DeclaredObject) -> Refused:
@@ -94,7 +88,9 @@ def _value(text: str) -> str:
     if text.strip() == "none":
         return "not set"
     quoted = _VALUE.fullmatch(text.strip())
-    return quoted["value"] if quoted else text.strip()
+    if not quoted:
+        return text.strip()
+    return quoted["plain"] if quoted["typed"] is None else quoted["typed"]
 
 
 def _invalid(match: re.Match[str]) -> str:

@@ -1,0 +1,303 @@
+"""`amqpkit apply` as people and programs meet it."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from amqpkit.cli import main
+from amqpkit.cli.connect import AdminOptions, redact
+from amqpkit.errors import AmqpkitError
+
+FULL = Path(__file__).parents[1] / "unit" / "declare" / "full.yaml"
+SMALL = "version: 1\nwork_queues:\n  email.send: {}\n"
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    for name in ("AMQP_URL", "AMQP_API_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "topology.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def answer(monkeypatch, text):
+    monkeypatch.setattr(sys, "stdin", Terminal(text))
+
+
+def apply(broker, *arguments):
+    return main(["apply", *map(str, arguments), "--url", broker.url, "--api", broker.api])
+
+
+def test_it_says_what_it_will_create_and_what_it_did(broker, capsys):
+    assert apply(broker, FULL, "--yes") == 0
+    out, err = capsys.readouterr()
+    assert "  + queue email.send.retry.30s\n" in out
+    assert "to create, 0 to change in place, 0 as declared." in out
+    assert out.splitlines()[-1].startswith("Created ")
+    assert err == ""
+
+    assert apply(broker, FULL) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("Nothing to change: all ")
+    assert err == ""
+
+
+def test_the_environment_says_where(broker, capsys, monkeypatch, file):
+    monkeypatch.setenv("AMQP_URL", broker.url)
+    monkeypatch.setenv("AMQP_API_URL", broker.api.replace("amqpkit:amqpkit@", ""))
+
+    assert main(["apply", str(file), "--yes"]) == 0
+    assert broker.vhost in capsys.readouterr().out
+
+
+def test_it_asks_and_only_yes_is_yes(broker, capsys, monkeypatch, file):
+    for text in ("y\n", "\n", ""):
+        answer(monkeypatch, text)
+        assert apply(broker, file) == 1
+        out, err = capsys.readouterr()
+        assert "+ queue email.send" in out
+        assert "Only yes is accepted: nothing was changed" in err
+    assert broker.http("GET", f"queues/{broker.vhost}")[1] == []
+
+    answer(monkeypatch, "yes\n")
+    assert apply(broker, file) == 0
+
+
+def test_without_a_terminal_and_without_yes_nothing_happens(broker, capsys, monkeypatch, file):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))
+
+    assert apply(broker, file) == 1
+    assert "--yes" in capsys.readouterr().err
+    assert broker.http("GET", f"queues/{broker.vhost}")[1] == []
+
+
+def test_a_conflict_names_object_argument_both_values_and_the_remedy(broker, capsys, file):
+    arguments = {"x-queue-type": "quorum", "x-message-ttl": 5}
+    broker.http("PUT", f"queues/{broker.vhost}/email.send.dlq", {"durable": True, "arguments": arguments})
+
+    assert apply(broker, file, "--yes") == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "queue email.send.dlq: x-message-ttl is 5 on the broker, the file wants not set; " in err
+    assert "under a new name" in err
+    assert "nothing was changed" in err
+    assert [each["name"] for each in broker.http("GET", f"queues/{broker.vhost}")[1]] == ["email.send.dlq"]
+
+
+def test_the_document_of_json(broker, capsys, file):
+    assert apply(broker, file, "--yes", "--json") == 0
+    first = json.loads(capsys.readouterr().out)
+    assert (first["format_version"], first["outcome"]) == ("1.0", "applied")
+    assert first["broker"]["version"] == broker.version
+    assert first["broker"]["vhost"] == broker.vhost
+    assert {
+        "address": "queue email.send",
+        "action": "create",
+        "done": True,
+        "properties": [],
+    } in first["changes"]
+
+    file.write_text("version: 1\nwork_queues:\n  email.send: {max-length: 100}\n")
+    assert apply(broker, file, "--yes", "--json") == 0
+    (change,) = json.loads(capsys.readouterr().out)["changes"]
+    assert (change["address"], change["action"]) == ("policy amqpkit.email.send", "update")
+    assert {"name": "max-length", "before": "not set", "after": "100"} in change["properties"]
+
+    assert apply(broker, file, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "unchanged"
+
+    file.write_text(SMALL + "exchanges:\n  email.send.x: {type: topic}\n")
+    assert apply(broker, file, "--json") == 1
+    declined = json.loads(capsys.readouterr().out)
+    assert (declined["outcome"], declined["changes"][0]["done"]) == ("declined", False)
+
+    broker.http("PUT", f"exchanges/{broker.vhost}/email.send.x", {"type": "fanout", "durable": True})
+    assert apply(broker, file, "--json", "--yes") == 1
+    (conflict,) = json.loads(capsys.readouterr().out)["conflicts"]
+    assert (conflict["object"], conflict["argument"]) == ("exchange email.send.x", "type")
+    assert (conflict["wanted"], conflict["actual"]) == ("topic", "fanout")
+
+
+@pytest.fixture
+def limited(broker):
+    """A user who may make exchanges and queues, but no policies."""
+    name = f"{broker.vhost}-user"
+    broker.http("PUT", f"users/{name}", {"password": "se/cret", "tags": "management"})
+    broker.http("PUT", f"permissions/{broker.vhost}/{name}", {"configure": ".*", "write": ".*", "read": ".*"})
+    yield name
+    broker.http("DELETE", f"users/{name}")
+
+
+def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, capsys, file, limited):
+    here = broker.api.rpartition("@")[2]
+    api = f"http://{limited}:se%2Fcret@{here}"
+
+    assert main(["apply", str(file), "--yes", "--url", broker.url, "--api", api]) == 3
+    out, err = capsys.readouterr()
+    assert "Created" not in out
+    assert "then stopped; applying again does the rest" in err
+    assert "policymaker" in err
+    assert "not done: queue email.send\n" in err
+    assert "cret" not in out + err
+
+    assert main(["apply", str(file), "--yes", "--json", "--url", broker.url, "--api", api]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["outcome"] == "failed"
+    assert document["errors"][0].startswith("policy amqpkit.email.send")
+
+    assert apply(broker, file, "--yes") == 0
+    assert "0 to change in place, 2 as declared" in capsys.readouterr().out
+
+
+def test_another_clusters_management_api_is_refused(broker, capsys, file):
+    other = f"{broker.vhost}-cluster"
+    _, before = broker.http("GET", "cluster-name")
+    # The broker's own word over AMQP against its word over HTTP: an API of our own says that it is somebody else.
+    with Impostor(other) as api:
+        assert main(["apply", str(file), "--yes", "--url", broker.url, "--api", api]) == 1
+
+    err = capsys.readouterr().err
+    assert other in err
+    assert before["name"] in err
+    assert "--api" in err
+
+
+class Impostor:
+    """A web server that says it is the management API of some cluster."""
+
+    def __init__(self, cluster):
+        import http.server
+        import threading
+
+        body = json.dumps({"product_version": "4.3.6", "cluster_name": cluster}).encode()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def __enter__(self):
+        self.thread.start()
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def test_a_wrong_password_is_no_secret_told(broker, capsys, file):
+    url = broker.url.replace("amqpkit:amqpkit@", "amqpkit:se%2Fcret@")
+
+    assert main(["apply", str(file), "--yes", "--url", url, "--api", broker.api]) == 1
+    err = capsys.readouterr().err
+    assert "amqpkit" in err
+    assert "cret" not in err
+
+
+def test_nobody_at_the_management_port(broker, capsys, file):
+    assert main(["apply", str(file), "--yes", "--url", broker.url, "--api", "http://u:se%2Fcret@127.0.0.1:1"]) == 1
+    err = capsys.readouterr().err
+    assert "127.0.0.1:1 cannot be reached" in err
+    assert "management plugin" in err
+    assert "cret" not in err
+
+
+def test_nobody_at_the_broker(capsys, file):
+    assert main(["apply", str(file), "--yes", "--url", "amqp://u:se%2Fcret@127.0.0.1:1/"]) == 1
+    err = capsys.readouterr().err
+    assert "127.0.0.1:1" in err
+    assert "cret" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("vhost: orders\n", ["--url", "amqp://u:p@127.0.0.1:1/billing"]),
+        ("vhost: orders\n", ["--url", "amqp://u:p@127.0.0.1:1/orders", "--vhost", "billing"]),
+        ("vhost: orders\n", ["--url", "amqp://u:p@127.0.0.1:1"]),
+    ],
+)
+def test_the_vhost_of_the_file_must_be_the_connections(capsys, file, text, arguments):
+    file.write_text(SMALL + text)
+
+    assert main(["apply", str(file), *arguments]) == 1
+    assert 'the topology file is for vhost "orders"' in capsys.readouterr().err
+
+
+def test_a_url_that_does_not_read_cleanly_is_refused_without_its_secret(capsys, file):
+    assert main(["apply", str(file), "--url", "amqp://svc:se@cret/w#rd%1@127.0.0.1:5672/v"]) == 1
+    err = capsys.readouterr().err
+    assert "percent-encoded" in err
+    assert "cret" not in err
+
+
+def test_a_wrong_command_line_is_64(capsys, file):
+    assert main(["apply", str(file), "--nope"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("options", "url", "api"),
+    [
+        ({}, "amqp://guest:guest@localhost:5672/%2F", "http://guest:guest@localhost:15672"),
+        ({"url": ""}, "amqp://guest:guest@localhost:5672/%2F", "http://guest:guest@localhost:15672"),
+        ({"url": "amqps://u:p@h/a%2Fb"}, "amqps://u:p@h:5671/a%2Fb", "https://u:p@h:15671"),
+        ({"url": "amqp://u:p@h:1/a", "vhost": "b/c"}, "amqp://u:p@h:1/b%2Fc", "http://u:p@h:15672"),
+        ({"url": "amqp://u:p%40@h", "api": "https://g/x"}, "amqp://u:p%40@h:5672/%2F", "https://u:p%40@g:443/x/api"),
+        ({"url": "amqp://u:p@h", "api": "http://a:b@g:1"}, "amqp://u:p@h:5672/%2F", "http://a:b@g:1"),
+        ({"url": "amqp://u:p@h?heartbeat=5"}, "amqp://u:p@h:5672/%2F?heartbeat=5", "http://u:p@h:15672"),
+    ],
+)
+def test_where_the_broker_and_its_api_are(options, url, api):
+    place = AdminOptions(**options).place()
+
+    assert (place.url.text, place.api) == (url, api)
+
+
+def test_options_show_no_secret_when_printed():
+    options = AdminOptions(url="amqp://u:secret@h/v", api="http://u:secret@h")
+
+    assert "secret" not in repr(options) + repr(options.place()) + str(options.place())
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("amqp://user:secret@host:5672/v", "amqp://user:***@host:5672/v"),
+        ("amqp://host/v", "amqp://host/v"),
+        ("amqp://user:se@cret/w#rd@host/v", "amqp://***@host/v"),
+        ("user:secret@host", "user:***@host"),
+        ("http://user:%2Fsecret@[::1]:15672", "http://user:***@[::1]:15672"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url, shown):
+    assert redact(url) == shown
+
+
+def test_certificates_that_cannot_be_read_are_named():
+    from amqpkit.cli.connect import _tls
+
+    with pytest.raises(AmqpkitError, match="certificates"):
+        _tls("cafile=/nowhere/ca.pem")
+    assert _tls("no_verify_ssl=1").check_hostname is False
