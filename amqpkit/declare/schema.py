@@ -62,8 +62,9 @@ def _adapted(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _or_variable(schema: dict[str, Any]) -> dict[str, Any]:
-    outside = {key: schema.pop(key) for key in ("description", "default") if key in schema}
-    return {**outside, "anyOf": [schema, {"$ref": "#/$defs/Variable"}]}
+    outside = {key: value for key, value in schema.items() if key in {"description", "default"}}
+    inside = {key: value for key, value in schema.items() if key not in outside}
+    return {**outside, "anyOf": [inside, {"$ref": "#/$defs/Variable"}]}
 
 
 def _adapted_part(key: str, value: Any) -> Any:

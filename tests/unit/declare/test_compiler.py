@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amqpkit.declare import naming
@@ -312,6 +312,7 @@ NAMES = st.text(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
 @given(NAMES, NAMES)
 def test_a_policy_matches_its_own_queue_and_no_other(name, other):
     parts = (naming.dead_queue(name), naming.delay_queue(name, "30s"), naming.delay_queue(name, "28500ms"))
@@ -325,6 +326,7 @@ def test_a_policy_matches_its_own_queue_and_no_other(name, other):
 WORDS = st.lists(st.sampled_from(["a", "retry", "dlq", "dlx", "10s", "parts"]), min_size=1, max_size=4).map(".".join)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
 @given(st.lists(WORDS, unique=True, min_size=1, max_size=4), st.lists(WORDS, unique=True, max_size=3))
 def test_no_two_policies_of_ours_reach_one_queue(work_queues, queues):
     text = "".join(

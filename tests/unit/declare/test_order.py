@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amqpkit.declare.compiler import compile_topology
@@ -110,6 +110,7 @@ def topologies(draw: st.DrawFn) -> Topology:
     return compiled("\n".join(lines))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
 @given(topologies())
 def test_every_object_has_exactly_one_place_and_bindings_come_after_their_queues(topology):
     stages = creation_stages(topology)
