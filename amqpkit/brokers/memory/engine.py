@@ -91,8 +91,8 @@ class Engine:
 
     def _step(self, queue: QueueState) -> None:
         now = self.milliseconds()
-        for out in queue.overdue(now):
-            self._time_out(out)
+        while late := queue.overdue(now):
+            self._time_out(late)
         self._deliver(queue)
         self._bury_expired(queue, now)
         while queue.too_many() and (oldest := queue.line.pop()):

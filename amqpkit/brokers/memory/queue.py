@@ -6,6 +6,7 @@ Pure: time is an argument in milliseconds; knows no exchange, no channel's clien
 from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from amqpkit.brokers.memory.channel import Consumer, Outstanding
@@ -149,9 +150,16 @@ class QueueState:
     def _bytes(self) -> int:
         return sum(len(stored.body) for stored in self.line) + sum(len(held.stored.body) for held in self.held)
 
-    def overdue(self, now: int) -> list[Outstanding]:
-        """List the deliveries whose acknowledgement is too late."""
-        return [out for out in self.unacked.values() if (due := self.timeout_of(out)) is not None and due <= now]
+    def overdue(self, now: int) -> Outstanding | None:
+        """Find a delivery whose acknowledgement is too late."""
+        late = (out for out in self._oldest() if (due := self.timeout_of(out)) is not None and due <= now)
+        return next(late, None)
+
+    def _oldest(self) -> list[Outstanding]:
+        """List what may time out next: on 4.3 the first one out, on 4.0 any, as each channel has its own tick."""
+        if self.profile.since_4_3:
+            return list(islice(self.unacked.values(), 1))
+        return list(self.unacked.values())
 
     def timeout_of(self, out: Outstanding) -> int | None:
         """Say when the broker loses patience: exactly on 4.3, at a channel's 60 s tick on 4.0 (broker-measured)."""
@@ -165,14 +173,7 @@ class QueueState:
 
     def next_event(self) -> int | None:
         """Say when something will happen here without anybody's doing."""
-        oldest = list(self.unacked.values())
-        if self.profile.since_4_3:
-            del oldest[1:]  # one timeout for all: the first one out is the first one late
-        times = [
-            self.line.next_deadline(),
-            *(held.due for held in self.held),
-            *map(self.timeout_of, oldest),
-        ]
+        times = [self.line.next_deadline(), *(held.due for held in self.held), *map(self.timeout_of, self._oldest())]
         return min((time for time in times if time is not None), default=None)
 
     def messages(self) -> list[Stored]:

@@ -27,7 +27,7 @@ class World:
     def __init__(self, version, kind, strategy, overflow, limit):
         self.clock = VirtualClock()
         self.ends = []
-        self.broker = MemoryBroker(self.clock, version=version, observe=lambda movement: self.ends.append(movement))
+        self.broker = MemoryBroker(self.clock, version=version, observe=self.ends.append)
         safe = {"x-dead-letter-strategy": strategy} if kind == "quorum" else {}
         shared = {"x-queue-type": kind, "x-overflow": overflow, "x-max-length": limit, **safe}
         to = {"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": "wait"}
@@ -92,7 +92,7 @@ class World:
         for movement in self.ends:
             if movement.what == "queued":
                 made[movement.message_id] = made.get(movement.message_id, 0) + 1
-            elif movement.what == "dead-lettered" or movement.what == "acked" or movement.what.startswith("dropped"):
+            elif movement.what.startswith(("dead-lettered", "acked", "dropped")):
                 ended[movement.message_id] = ended.get(movement.message_id, 0) + 1
         for names in self.broker.ledger().values():
             for name in names:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the broker's sentences are long, and read best in one piece
 """Declarations and refusals, in the broker's own words: section 5, and topology facts 2.1. Every text was probed."""
 
 import pytest

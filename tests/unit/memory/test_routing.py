@@ -156,11 +156,11 @@ async def test_an_invalid_expiration_closes_the_channel(lab, expiration):  # §1
 
 async def test_a_body_over_16_mebibytes_closes_the_channel(lab):  # §4, case 309
     lab.queue("q")
-    for size, fate in ((16_777_216, Fate.CONFIRMED), (16_777_217, Fate.REFUSED)):
-        fates = []
+    fates = []
+    for size in (16_777_216, 16_777_217):
         message = Message(bytes(size), Properties())
         lab.broker.publish(lab.publisher, "", "q", message, mandatory=True, told=lambda fate, _: fates.append(fate))
-        assert fates == [fate]
+    assert fates == [Fate.CONFIRMED, Fate.REFUSED]
 
 
 async def test_a_message_without_an_id_is_called_by_its_number(lab):
