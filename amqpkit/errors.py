@@ -96,6 +96,9 @@ class PublishError(AmqpkitError):
     def __init__(self, reason: str = "", *, exchange: str = "", routing_key: str = "", message_id: str = "") -> None:
         """Name the message and where it was going."""
         self.exchange, self.routing_key, self.message_id, self.reason = exchange, routing_key, message_id, reason
+        if not (exchange or routing_key or message_id):
+            super().__init__(reason or self.verb)  # it never got so far as to have an address
+            return
         where = f'exchange "{exchange}"' if exchange else "the default exchange"
         text = f'message {message_id or "without id"} to {where} with key "{routing_key}" {self.verb}'
         super().__init__(f"{text}: {reason}" if reason else text)

@@ -44,6 +44,11 @@ class Lane:
             and not all(slot.stuck for slot in self._slots)
         )
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether a thread that outlived its timeout still runs."""
+        return any(slot.abandoned for slot in self._slots)
+
     def deliver(self, delivery: Delivery) -> None:
         """Take a delivery in; only enqueues."""
         self._waiting.append(delivery)

@@ -99,8 +99,9 @@ def build_message(  # noqa: PLR0913 - what AMQP lets a producer say of one messa
     priority: int | None = None,
     headers: Mapping[str, Any] | None = None,
 ) -> Message:
-    """Make a message of ours: JSON, persistent, with id, type, version and time; raises PublishError for `amqpkit-`
-    headers of the caller's own.
+    """Make a message of ours: JSON, persistent, with id, type, version and time.
+
+    Raises PublishError when the caller sets headers that are ours (`amqpkit-`) or the broker's (`x-`).
     """
     now = clock.now()
     ours: dict[str, Any] = dict(headers or {})

@@ -87,7 +87,13 @@ class Slot:
     @property
     def stuck(self) -> bool:
         """Whether an abandoned thread or an unplaced copy keeps this slot."""
-        return self.holding or self._handler.abandoned is not None
+        return self.holding or self.abandoned
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether a thread that outlived its timeout still runs."""
+        thread = self._handler.abandoned
+        return thread is not None and not thread.done()
 
     # --- effects -------------------------------------------------------------------------------
 
@@ -211,15 +217,9 @@ class Slot:
             self._tools.on_event(BadHeader(queue, properties.message_id, header, value))
         level = logging.WARNING if end.outcome in _NOTEWORTHY else logging.DEBUG
         if log.isEnabledFor(level):
-            log.log(
-                level,
-                "message %s from %s, attempt %d: %s %s",
-                properties.message_id,
-                queue,
-                end.attempt,
-                end.outcome,
-                end.reason,
-            )
+            became = f"{end.outcome} after {end.delay}" if end.delay else str(end.outcome)
+            why = f": {end.reason}" if end.reason else ""
+            log.log(level, "%s %s, attempt %d, %s%s", queue, properties.message_id, end.attempt, became, why)
         self._tools.on_event(
             Settled(
                 queue=queue,

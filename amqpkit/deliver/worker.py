@@ -70,6 +70,11 @@ class Worker:
         """Whether every queue is being consumed and no copy is held."""
         return bool(self._lanes) and not self._stop.is_set() and all(lane.ready for lane in self._lanes)
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether threads that outlived their timeout still run."""
+        return any(lane.abandoned for lane in self._lanes)
+
     def stop(self) -> None:
         """Begin the drain; call it on the loop's thread, as often as you like."""
         self._stop.set()

@@ -1,0 +1,152 @@
+"""`amqpkit run`: consumers in the foreground, from the banner to the drain."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+import amqpkit
+from amqpkit.brokers.aio.transport import AioTransport
+from amqpkit.brokers.url import BrokerURL
+from amqpkit.cli.connect import BrokerOptions
+from amqpkit.cli.files import topology_files
+from amqpkit.cli.modules import find_consumers
+from amqpkit.declare.load import load_topology
+from amqpkit.deliver.consumer import Setting
+from amqpkit.deliver.worker import Worker
+from amqpkit.events import Connected, ConnectionLost, ConsumerLost, Consuming, Event, Settled
+from amqpkit.model import Topology
+from amqpkit.ports import BrokerInfo
+from amqpkit.units import format_duration
+
+log = logging.getLogger("amqpkit.run")
+
+
+async def run(  # noqa: PLR0913 - a command's options
+    target: str,
+    *files: Path,
+    connection: BrokerOptions | None = None,
+    prefetch: int | None = None,
+    concurrency: int | None = None,
+    grace: float = 30.0,
+    verbose: Annotated[bool, Parameter(alias="-v", negative=())] = False,
+) -> int:
+    """Run the consumers of a module until SIGTERM or Ctrl-C, then drain.
+
+    A drain gives back at once what has not begun and lets the rest finish within the grace period; a second signal
+    ends the grace period. Exit codes: 0 stopped as asked, 1 could not start or had to give up.
+
+    Parameters
+    ----------
+    target
+        MODULE or MODULE:NAME. A module stands for all Consumer classes in it; NAME is a Consumer class or instance, a
+        list of them, or a function that returns any of these.
+    files
+        Topology files, merged in order.
+    prefetch
+        Messages taken in advance, for every queue; beats the file.
+    concurrency
+        Messages handled at once, for every queue; beats the file.
+    grace
+        Seconds that begun messages may take after a stop.
+    verbose
+        Log every handled message too.
+    """
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s", force=True
+    )
+    logging.getLogger("amqpkit").setLevel(logging.DEBUG if verbose else logging.INFO)
+    for noisy in ("aio_pika", "aiormq"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)  # every loss is told by our own events
+    topology = load_topology(*topology_files(files), environ=os.environ)
+    url = (connection or BrokerOptions()).broker(topology.vhost)
+    tally: Counter[str] = Counter()
+    transport = AioTransport(url.text, name="amqpkit run", on_event=lambda event: _tell(event, tally))
+    worker = Worker(
+        topology,
+        find_consumers(target),
+        transport,
+        on_event=lambda event: _tell(event, tally),
+        grace=grace,
+        overrides={"prefetch": prefetch, "concurrency": concurrency},
+    )
+    _obey_signals(worker)
+    await transport.open()
+    try:
+        sys.stderr.write(banner(worker, topology, url, transport.broker))
+        await worker.run()
+    finally:
+        await transport.close()
+    log.info("stopped: %s", ", ".join(f"{count} {what}" for what, count in sorted(tally.items())) or "no messages")
+    if worker.abandoned:
+        log.warning("threads that outlived their timeout still run; the process ends without them")
+        sys.stderr.flush()
+        os._exit(0)  # Python would wait for them at exit
+    return 0
+
+
+def _obey_signals(worker: Worker) -> None:
+    loop, received = asyncio.get_running_loop(), Counter[str]()
+
+    def obey(name: str) -> None:
+        received["signals"] += 1
+        if received["signals"] == 1:
+            log.info("%s: draining; what has not begun goes back, the rest may finish", name)
+            worker.stop()
+        else:
+            log.warning("%s: the grace period ends now", name)
+            worker.halt()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, obey, number.name)
+
+
+def _tell(event: Event, tally: Counter[str]) -> None:
+    match event:
+        case Settled():
+            tally[event.outcome.value] += 1
+        case Connected():
+            log.info("connected to %s to %s", event.broker, event.purpose)
+        case ConnectionLost():
+            log.warning("lost the connection to %s (%s); next try in %.1f s", event.purpose, event.reason, event.wait)
+        case Consuming():
+            log.info("consuming %s", event.queue)
+        case ConsumerLost():
+            log.warning("not consuming %s (%s); next try in %.1f s", event.queue, event.reason, event.wait)
+        case _:
+            pass
+
+
+def banner(worker: Worker, topology: Topology, url: BrokerURL, broker: BrokerInfo) -> str:
+    """Say what runs where, and where each setting comes from."""
+    lines = [
+        f"amqpkit {amqpkit.__version__}, worker {worker.name}",
+        f"  broker   {broker.cluster_name} (RabbitMQ {broker.version}) at {url.location}, vhost {url.vhost}",
+    ]
+    for consumer in worker.consumers:
+        pace, work = worker.paces[consumer.queue], topology.work_queues.get(consumer.queue)
+        payloads = ", ".join(f"{cls.payload_type} v{cls.payload_version}" for cls in consumer.payloads)
+        lines += [
+            f"  queue    {consumer.queue}: {type(consumer).__name__} handles {payloads}",
+            f"           {', '.join(_setting(name, getattr(pace, name)) for name in pace.__slots__)}",
+        ]
+        if work is not None:
+            steps = [format_duration(delay.milliseconds) for delay in work.delays]
+            way = f"retries after {', '.join(steps)}, then " if steps else "no retries, "
+            owner = f" (owner: {work.owner})" if work.owner else ""
+            lines.append(f"           {way}dead letters in {work.dead_queue}{owner}")
+    return "\n".join(lines) + "\n"
+
+
+def _setting(name: str, setting: Setting) -> str:
+    value = "none" if setting.value is None else f"{setting.value:g}{_UNITS.get(name, '')}"
+    return f"{name} {value} ({setting.source})"
+
+
+_UNITS = {"timeout": "s", "rate": "/s"}
