@@ -66,7 +66,7 @@ def _consumers(value: object, target: str) -> tuple[Consumer[Any], ...]:
         return (_make(value),)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         return tuple(consumer for each in value for consumer in _consumers(each, target))
-    if callable(value):
+    if callable(value) and not inspect.isclass(value):
         return _consumers(value(), target)
     msg = f"{target} is {value!r}: not a Consumer, a list of them, or a function that returns them"
     raise ConsumerError(msg)

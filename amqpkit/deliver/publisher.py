@@ -52,7 +52,9 @@ class Publisher:
             priority=priority,
             headers=headers,
         )
-        routing_key = fill(route.routing_key, payload.model_dump(mode="json"), payload.payload_type)
+        routing_key = route.routing_key
+        if "{" in routing_key:
+            routing_key = fill(routing_key, payload.model_dump(mode="json"), payload.payload_type)
         await self._transport.publish(
             route.exchange, routing_key, message, mandatory=mandatory, timeout=timeout or self._timeout
         )
