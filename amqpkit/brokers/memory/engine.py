@@ -57,9 +57,9 @@ class Engine:
         taken = [self._offer(queue, stored) for queue in queues]
         return all(taken)
 
-    def _offer(self, queue: QueueState, stored: Stored) -> bool:
+    def _offer(self, queue: QueueState, stored: Stored, *, confirmed: bool = True) -> bool:
         copy = arrived(stored, self.next_serial(), quorum=queue.quorum, profile=self.vhost.profile)
-        if queue.refuses(copy):
+        if queue.refuses(copy, confirmed=confirmed):
             if queue.settings.overflow == "reject-publish-dlx":
                 self._enter(queue, copy)
                 self.bury(queue, copy, "maxlen")
@@ -230,7 +230,7 @@ class Engine:
             return
         targets = self._targets(letter)
         open_to = [target for target in targets if not is_cycle(letter.deaths, target.name)]
-        taken = [self._offer(target, letter) for target in open_to]
+        taken = [self._offer(target, letter, confirmed=False) for target in open_to]
         why = "" if any(taken) else _loss(bool(targets), bool(open_to))
         self.ledger.ended(letter.id, queue.name, why, self.clock.now())
 

@@ -42,13 +42,18 @@ class Held:
 
 
 def given_back(stored: Stored, way: Way, *, quorum: bool, profile: Profile) -> Stored:
-    """Count a give-back: on 4.3 all but nacks and timeouts count, in classic queues too (probed)."""
-    counts = way in (Way.REJECT, Way.CLOSED) if profile.since_4_3 else quorum
+    """Count a give-back: on 4.3 all but nacks and timeouts count, in classic queues too (probed).
+
+    On 4.0 every way counts in a quorum queue, and a lost channel adds to what is carried besides (probed).
+    """
+    modern = profile.since_4_3
+    counts = way in (Way.REJECT, Way.CLOSED) if modern else quorum
     return replace(
         stored,
         redelivered=True,
         acquired_count=stored.acquired_count + 1,
         delivery_count=stored.delivery_count + counts,
+        carried_count=stored.carried_count + (way is Way.CLOSED and quorum and not modern),
     )
 
 
@@ -112,11 +117,14 @@ class QueueState:
         """Whether it is a quorum queue; else it is a classic one."""
         return self.declared.type == "quorum"
 
-    def refuses(self, stored: Stored) -> bool:
-        """Say whether a publish of this message is refused: classic exactly at the limit, quorum once it was passed."""
+    def refuses(self, stored: Stored, *, confirmed: bool) -> bool:
+        """Say whether a message is refused: by a classic queue exactly at the limit, by a quorum one once it was passed.
+
+        A quorum queue can refuse only whom it confirms: an at-most-once dead letter gets in all the same (probed).
+        """
         if not self.settings.overflow.startswith("reject-publish"):
             return False
-        return self.rejecting if self.quorum else self._over(1, len(stored.body))
+        return (self.rejecting and confirmed) if self.quorum else self._over(1, len(stored.body))
 
     def push(self, stored: Stored, now: int) -> None:
         """Take a message, fixing its deadline: the smaller of the queue's TTL and its own."""

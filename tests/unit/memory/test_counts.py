@@ -40,7 +40,7 @@ async def test_what_counts_as_a_failure_depends_on_version_and_way(make_lab, ver
     assert (counts(lab, again), again.stored.redelivered) == (expected, True)
 
 
-# Each letter is one delivery: N nack, R reject with requeue; n, r without. Then what the next queue shows.
+# Each letter is one delivery: N nack, R reject with requeue, C channel lost; n, r without requeue. Then what the next queue shows.
 @pytest.mark.parametrize(
     ("version", "kinds", "lives", "shown"),
     [  # all probed
@@ -54,6 +54,10 @@ async def test_what_counts_as_a_failure_depends_on_version_and_way(make_lab, ver
         ("4.0", "qq", "n", {"x-delivery-count": 1}),
         ("4.0", "qq", "RNn", {"x-delivery-count": 1}),
         ("4.0", "cq", "RRNn", {}),
+        ("4.0", "qq", "CCn", {"x-delivery-count": 3}),
+        ("4.0", "qq", "RCr", {"x-delivery-count": 2}),
+        ("4.3", "qq", "CCn", {"x-acquired-count": 2, "x-delivery-count": 2}),
+        ("4.3", "cq", "CCn", {"x-acquired-count": 2, "x-delivery-count": 2}),
         ("4.0", "qc", "r", {}),
     ],
 )
@@ -65,6 +69,10 @@ async def test_counts_travel_through_a_dead_letter_exchange(make_lab, version, k
     reader, after = lab.read("a"), lab.read("b")
     lab.publish("a", "m")
     for letter in lives:
+        if letter == "C":
+            lab.broker.close_channel(reader.channel)
+            reader = lab.read("a")
+            continue
         way = Way.NACK if letter in "nN" else Way.REJECT
         (lab.broker.requeue if letter.isupper() else lab.broker.refuse)(reader.inbox.pop(), way)
 

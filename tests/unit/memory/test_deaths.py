@@ -273,6 +273,18 @@ async def test_at_most_once_drops_silently_when_nobody_takes_the_letter(lab, kin
     assert lab.broker.journey("m") == ["q", "dropped (dead letter unroutable)"]
 
 
+@pytest.mark.parametrize(("kind", "stored"), [("quorum", True), ("classic", False)])
+async def test_an_at_most_once_letter_enters_a_full_quorum_queue_and_is_lost_at_a_full_classic_one(lab, kind, stored):
+    lab.queue("full", kind, max_length=0, overflow="reject-publish")  # probed
+    if kind == "quorum":
+        lab.publish("full", "fills")
+    lab.queue("q", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="full")
+    lab.publish("q", "m")
+    await lab.clock.advance("1s")
+    assert lab.broker.ledger() == ({"full": ["fills", "m"]} if stored else {})
+    assert lab.broker.journey("m")[-1] == ("full" if stored else "dropped (dead letter refused)")
+
+
 SAFE = {"dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
 
 
