@@ -99,8 +99,9 @@ class PublishError(AmqpkitError):
         if not (exchange or routing_key or message_id):
             super().__init__(reason or self.verb)  # it never got so far as to have an address
             return
-        where = f'exchange "{exchange}"' if exchange else "the default exchange"
-        text = f'message {message_id or "without id"} to {where} with key "{routing_key}" {self.verb}'
+        where = f'exchange "{exchange[:255]}"' if exchange else "the default exchange"
+        key = routing_key[:255]  # a longer one is the very fault, and need not be repeated whole
+        text = f'message {message_id[:255] or "without id"} to {where} with key "{key}" {self.verb}'
         super().__init__(f"{text}: {reason}" if reason else text)
 
 

@@ -181,7 +181,7 @@ def test_a_worker_without_its_queue_says_what_to_do(broker: Broker, post: Path) 
 
 def messages(broker: Broker, queue: str) -> int:
     """How many are ready, as the queue itself says."""
-    import pika  # noqa: PLC0415 - a second opinion
+    import pika  # a second opinion, not the library under test
 
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     try:
