@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, runtime_checkable
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
@@ -56,15 +56,21 @@ class Conflicts(Refused):
 class ApplyFailed(BrokerError):
     """Applying stopped on the way; what was made stays, and applying again does the rest.
 
-    `report` has what was done, `failures` what went wrong with which object, `missing` what was not begun, `touched`
-    whether the broker may be changed: a request that was not answered may have been carried out.
+    `report` has what was done, `failures` what went wrong with which object, `missing` what was not begun, `unread` why
+    the result could not be read back. `touched` says whether the broker may be changed: a request that was not answered
+    may have been carried out.
     """
 
     def __init__(
-        self, report: Report, failures: tuple[tuple[DeclaredObject, BrokerError], ...], missing: tuple[Step, ...] = ()
+        self,
+        report: Report,
+        failures: tuple[tuple[DeclaredObject, BrokerError], ...] = (),
+        missing: tuple[Step, ...] = (),
+        *,
+        unread: BrokerError | None = None,
     ) -> None:
         """Put both sides into one text."""
-        self.report, self.failures, self.missing = report, failures, missing
+        self.report, self.failures, self.missing, self.unread = report, failures, missing, unread
         done = len(report.created) + len(report.updated)
         self.touched = done > 0 or any(isinstance(error, ConnectionFailed) for _, error in failures)
         undone = len(failures) + len(missing)
@@ -76,7 +82,8 @@ class ApplyFailed(BrokerError):
     @property
     def reasons(self) -> tuple[str, ...]:
         """What went wrong, a sentence for each object."""
-        return tuple(_named(declared, error) for declared, error in self.failures)
+        unread = () if self.unread is None else (f"the result could not be read back: {self.unread}",)
+        return (*(_named(declared, error) for declared, error in self.failures), *unread)
 
 
 @runtime_checkable
@@ -119,8 +126,14 @@ async def perform(
             later = (step for each in todo.stages[position + 1 :] for step in each)
             raise ApplyFailed(work.report(todo.unchanged), tuple(work.failures), (*undone, *later))
     report = work.report(todo.unchanged)
-    actual = await _verified(topology, admin, report)
-    return Report(report.created, report.updated, report.unchanged, await _warnings(topology, actual, admin))
+    try:
+        actual = await _verified(topology, admin, report)
+        warnings = await _warnings(topology, actual, admin)
+    except ApplyFailed:
+        raise
+    except BrokerError as error:
+        raise ApplyFailed(report, unread=error) from error
+    return replace(report, warnings=warnings)
 
 
 @dataclass(slots=True)
@@ -135,9 +148,13 @@ class _Work:
     async def stage(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """Do a stage's steps, several at once; after a failure none is begun. Return those that were not."""
         waiting = deque(steps)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(steps))):
-                group.create_task(self._take_from(waiting))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(AT_ONCE, len(steps))):
+                    group.create_task(self._take_from(waiting))
+        except ExceptionGroup as unexpected:
+            # No failure of a broker's (those are kept), so a bug, or what the broker in memory does not model.
+            raise unexpected.exceptions[0] from None
         return tuple(waiting)
 
     async def _take_from(self, waiting: deque[Step]) -> None:

@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
@@ -78,11 +78,12 @@ class ManagementAdmin:
         bindings = [wire.binding(item) for item in await self._list("bindings")]
         policies = [wire.policy(item) for item in await self._list("policies")]
         shared = {queue.name for queue in queues}
+        by_name = attrgetter("name")
         return Topology(
-            queues=tuple(sorted(queues, key=attrgetter("name"))),
-            exchanges=tuple(each for each in exchanges if not wire.is_the_brokers_own(each.name)),
-            bindings=tuple(each for each in bindings if each.source and _is_ours(each, shared)),
-            policies=tuple(policies),
+            queues=tuple(sorted(queues, key=by_name)),
+            exchanges=tuple(sorted((x for x in exchanges if not wire.is_the_brokers_own(x.name)), key=by_name)),
+            bindings=tuple(sorted((b for b in bindings if b.source and _is_ours(b, shared)), key=_by_ends)),
+            policies=tuple(sorted(policies, key=by_name)),
             vhost=self.vhost,
         )
 
@@ -175,7 +176,7 @@ class ManagementAdmin:
             )
             if answer.status == HTTPStatus.BAD_REQUEST and page > 1:
                 break  # page_out_of_range: queues went while we read
-            if not answer.fine:
+            if not answer.fine or answer.body is None:
                 self._fail(answer)
             items += answer.body["items"]
             pages, total = answer.body["page_count"], answer.body["filtered_count"]
@@ -184,7 +185,7 @@ class ManagementAdmin:
 
     async def _list(self, what: str) -> list[Mapping[str, Any]]:
         answer = await self._client.ask("GET", what, self.vhost)
-        if not answer.fine:
+        if not answer.fine or answer.body is None:
             self._fail(answer, what=what)
         listing: list[Mapping[str, Any]] = answer.body
         return listing
@@ -228,3 +229,8 @@ def _is_ours(binding: Binding, shared: set[str]) -> bool:
     if binding.destination_type == "queue":
         return binding.destination in shared
     return not wire.is_the_brokers_own(binding.destination)
+
+
+def _by_ends(binding: Binding) -> tuple[str, ...]:
+    ends = (binding.source, binding.destination_type, binding.destination, binding.routing_key)
+    return (*ends, repr(sorted(binding.arguments.items(), key=itemgetter(0))))

@@ -283,6 +283,28 @@ async def test_a_crash_of_the_api_is_no_refusal():
     assert not isinstance(caught.value, Refused)
 
 
+@pytest.mark.parametrize("answer", [httpx2.Response(200, text="<html>"), httpx2.Response(500), httpx2.Response(502)])
+async def test_a_listing_that_is_none_is_never_read_as_empty(answer):
+    async with admin(lambda _: answer) as here:
+        with pytest.raises(BrokerError, match="failed with HTTP"):
+            await here.read()
+
+
+async def test_a_broken_listing_of_bindings_names_the_known_cause():
+    def broken(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(500) if "bindings" in request.url.path else vhost_of([])(request)
+
+    async with admin(broken) as here:
+        with pytest.raises(BrokerError, match="`~` in its routing key"):
+            await here.read()
+
+
+async def test_a_user_without_permissions_in_the_vhost_is_told_so():
+    async with admin(says(401, "User not authorised to access virtual host")) as here:
+        with pytest.raises(AccessRefused, match='no permission in vhost "v"'):
+            await here.read()
+
+
 @pytest.mark.parametrize(
     "binding", [Binding("x", "q", "a~b", arguments={"n": 1}), Binding("x", "q", arguments={"n": None})]
 )

@@ -135,6 +135,29 @@ async def test_an_overwritten_policy_without_effect_is_an_error(admin):
         await apply(changed, Faulty(admin, {"p": "nothing"}))
 
 
+async def test_what_is_no_failure_of_the_brokers_comes_out_as_it_is(admin):
+    with pytest.raises(NotImplementedError):
+        await apply(TOPOLOGY, Faulty(admin, {"b": NotImplementedError("not modelled")}))
+
+
+async def test_a_result_that_cannot_be_read_back_is_no_success(admin):
+    class Blinded(Faulty):
+        reads = 0
+
+        async def read(self):
+            self.reads += 1
+            if self.reads > 1:
+                raise ConnectionFailed("gone")
+            return await self.inner.read()
+
+    with pytest.raises(ApplyFailed) as caught:
+        await apply(TOPOLOGY, Blinded(admin, {}))
+
+    assert caught.value.touched
+    assert caught.value.reasons == ("the result could not be read back: gone",)
+    assert len(caught.value.report.created) == 6
+
+
 async def test_a_policy_of_somebody_else_that_wins_is_a_warning(admin):
     await admin.create(Policy("theirs", ".*", {"max-length": 1}, apply_to="queues", priority=900))
 
