@@ -8,6 +8,7 @@ import pytest
 
 from amqpkit import DeadLetter, Discard, RetryAfter
 from amqpkit.deliver.drive import drive, drive_blocking
+from amqpkit.deliver.effects import Raised, Returned
 from tests.walk.world import Died, Got, World
 
 
@@ -97,11 +98,11 @@ def test_a_crash_before_any_effect_loses_nothing(
 def test_a_message_that_always_kills_its_worker_is_dead_after_the_delivery_limit(
     driver: Callable[[World], None],
 ) -> None:
-    def kills(_call: int) -> object:
-        raise Died
+    class Deadly(World):
+        def _call(self, payload: Any) -> Returned | Raised:  # death inside the handler, not a failure of it
+            raise Died
 
-    world = World(kills, ready=[Got()])
-    world._call = lambda _payload: kills(0)  # type: ignore[method-assign] # death inside the handler, not a failure of it
+    world = Deadly(fails(0), ready=[Got()])
     driver(world)
 
     assert world.deaths == 3

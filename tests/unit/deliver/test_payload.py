@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -39,7 +39,7 @@ KNOWN = registry([Count, Greeting, Ratio, Anything])
 ACCEPTS = ("count", "greeting", "ratio", "anything", "later")
 
 
-def got(body: bytes, type: str | None = "count", headers: dict[str, Any] | None = None, **properties: Any) -> Got:  # noqa: A002
+def got(body: bytes, type: str | None = "count", headers: dict[str, Any] | None = None, **properties: Any) -> Got:
     return Got(body=body, properties=Properties(type=type, headers=headers or {}, **properties))
 
 
@@ -293,6 +293,7 @@ charsets = st.sampled_from(["utf-8", "utf-16", "utf-7", "cp1251", "idna", "punyc
 content_types = st.none() | words | st.builds("a/b; charset={}".format, words | charsets)
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(
     body=bodies,
     type=st.none() | st.sampled_from(ACCEPTS) | words,
@@ -304,7 +305,7 @@ content_types = st.none() | words | st.builds("a/b; charset={}".format, words | 
 @example(b"{}", "count", "application/json; charset*=utf-8'en'%FF", None, {})
 def test_no_message_makes_decoding_raise(
     body: bytes,
-    type: str | None,  # noqa: A002
+    type: str | None,
     content_type: str | None,
     content_encoding: str | None,
     headers: dict[str, Any],
@@ -324,6 +325,7 @@ def test_a_version_that_cannot_even_be_shown_is_invalid() -> None:
     assert "a int" in reason(got(b"{}", headers={"amqpkit-version": 10**5000}))
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(n=st.integers())
 def test_what_a_payload_writes_it_reads_back(n: int) -> None:
     payload = Count(n=n)
@@ -342,7 +344,7 @@ def test_a_payload_class_needs_a_type() -> None:
 
 
 @pytest.mark.parametrize("type", ["", 5, None])
-def test_a_type_is_a_text_and_not_empty(type: Any) -> None:  # noqa: A002
+def test_a_type_is_a_text_and_not_empty(type: Any) -> None:
     with pytest.raises(ConsumerError, match="needs a type"):
 
         class Nameless(Payload, type=type):
