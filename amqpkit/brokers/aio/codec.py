@@ -156,43 +156,49 @@ def _table(where: str, table: Mapping[Any, Any]) -> bytes:
         place = f"{where} {key}"
         parts.append(short(f"the name of {place}", key))
         parts.append(_value(place, value))
-    data = b"".join(parts)
-    return _SIZE(len(data)) + data
+    return _sized(b"".join(parts))
 
 
-def _value(where: str, value: Any) -> bytes:  # noqa: PLR0911 - one return for each type there is
+def _value(where: str, value: Any) -> bytes:
     match value:
         case None:
             return b"V"
         case bool():
             return b"t\x01" if value else b"t\x00"
-        case int():
-            if value not in _INT64:
-                msg = f"{where} does not fit into 64 bits: {value}"
-                raise UnencodableError(msg)
-            return b"l" + _INT(value)
         case str():
-            data = _text(where, value)
-            return b"S" + _SIZE(len(data)) + data
-        case float():
-            if not isfinite(value):
-                msg = f"{where} is {value}, for which RabbitMQ would close the connection"
-                raise UnencodableError(msg)
-            return b"d" + _DOUBLE(value)
+            return b"S" + _sized(_text(where, value))
+        case int() | float() | Decimal():
+            return _number(where, value)
         case bytes() | bytearray():
-            return b"x" + _SIZE(len(value)) + value
+            return b"x" + _sized(value)
         case list():
-            data = b"".join(_value(where, item) for item in value)
-            return b"A" + _SIZE(len(data)) + data
+            return b"A" + _sized(b"".join(_value(where, item) for item in value))
         case Mapping():
             return b"F" + _table(where, value)
         case datetime():
             return b"T" + _timestamp(where, value)
-        case Decimal():
-            return b"D" + _decimal(where, value)
         case _:
-            msg = f"{where} is a {type(value).__name__}; headers hold None, bool, int, float, str, bytes, datetime, Decimal, list and dict"
+            kinds = "None, bool, int, float, str, bytes, datetime, Decimal, list and dict"
+            msg = f"{where} is a {type(value).__name__}; headers hold {kinds}"
             raise UnencodableError(msg)
+
+
+def _sized(data: bytes | bytearray) -> bytes:
+    return _SIZE(len(data)) + data
+
+
+def _number(where: str, value: float | Decimal) -> bytes:
+    if isinstance(value, Decimal):
+        return b"D" + _decimal(where, value)
+    if isinstance(value, int):
+        if value not in _INT64:
+            msg = f"{where} does not fit into 64 bits: {value}"
+            raise UnencodableError(msg)
+        return b"l" + _INT(value)
+    if not isfinite(value):
+        msg = f"{where} is {value}, for which RabbitMQ would close the connection"
+        raise UnencodableError(msg)
+    return b"d" + _DOUBLE(value)
 
 
 def _decimal(where: str, value: Decimal) -> bytes:

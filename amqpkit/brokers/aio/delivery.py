@@ -21,6 +21,8 @@ class Settlements:
     def __init__(self, inlet: Inlet) -> None:
         """Begin with no delivery; the flusher lives until `close` or the end of the channel."""
         self._inlet = inlet
+        self.sent = 0
+        """How many settling frames were made."""
         self._lowest = 1
         self._acked: set[int] = set()
         self._passed: set[int] = set()
@@ -51,15 +53,14 @@ class Settlements:
         Nacks go first, so that the `multiple` ack behind them cannot cover one. It must name a tag that is
         still outstanding, neither acked nor nacked before, else the broker closes the channel (406).
         """
-        nacks = self._inlet.nacks(self._nacked)
-        self._passed.update(tag for tag, _ in self._nacked)
-        self._nacked.clear()
+        nacks, self._nacked = self._nacked, []
+        self._passed.update(tag for tag, _ in nacks)
         last = self._advance()
-        acks = self._inlet.acks(last, sorted(self._acked))
+        singly, self._acked = self._acked, set()
         # Out of order: remembered, so that the prefix can pass over them later.
-        self._passed |= self._acked
-        self._acked.clear()
-        return nacks + acks
+        self._passed |= singly
+        self.sent += len(nacks) + len(singly) + bool(last)
+        return self._inlet.nacks(nacks) + self._inlet.acks(last, singly)
 
     async def flush(self) -> None:
         """Wait until everything settled so far is in the socket, or the channel is gone."""

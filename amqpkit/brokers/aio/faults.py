@@ -57,7 +57,8 @@ def connecting(error: BaseException, where: str, vhost: str, user: str) -> Broke
     if refused or isinstance(error, amqp.ConnectionNotAllowed):
         if not refused and any(words in reason for words in _FOR_NOW):
             return ConnectionFailed(f"the broker at {where} takes no connection now: {reason}")
-        return AccessRefused(f'the broker at {where} refuses vhost "{vhost}" to user "{user}": it does not exist, or permission is missing')
+        what = f'the broker at {where} refuses vhost "{vhost}" to user "{user}"'
+        return AccessRefused(f"{what}: it does not exist, or permission is missing")
     if isinstance(error, TimeoutError):
         return ConnectionFailed(f"the broker at {where} does not answer")
     return ConnectionFailed(f"no connection to the broker at {where}: {reason}")

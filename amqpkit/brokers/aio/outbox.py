@@ -88,7 +88,7 @@ class Outbox:
         """Begin to send."""
         self._keeper = asyncio.create_task(self._keep(), name="amqpkit outbox")
 
-    def put(  # noqa: PLR0913 - the port's own verb
+    def put(
         self, exchange: str, routing_key: str, message: Message, *, mandatory: bool, timeout: float
     ) -> asyncio.Future[None]:
         """Take a message; its future tells how it ended."""
@@ -219,7 +219,7 @@ class Outbox:
         return admitted
 
     async def _check(self, link: Link, exchange: str) -> None:
-        """Learn whether an exchange exists before anything is sent there: a wrong name closes the channel for all (404)."""
+        """Learn whether an exchange exists before anything is sent there: a wrong name closes the channel (404)."""
         exists = True
         with suppress(*faults.TROUBLE):
             channel = await Channel.open(link)
@@ -267,12 +267,14 @@ class Outbox:
                 parcel.fail(verdict.kind, verdict.reason)
             else:
                 parcel.fail(PublishUncertain, cause.reason)
-        parked = self._lanes.clear()
+        again = [*self._lanes.clear(), *self._waiting]
         if verdict.exchange is not None:
-            for parcel in parked:
+            # All for that exchange would meet the same refusal, and each take the channel with it.
+            for parcel in again:
                 if parcel.exchange == verdict.exchange:
                     parcel.fail(verdict.kind, verdict.reason)
-        self._waiting = deque(sorted((*parked, *self._waiting), key=lambda parcel: parcel.number))
+            again = [parcel for parcel in again if parcel.exchange != verdict.exchange]
+        self._waiting = deque(sorted(again, key=lambda parcel: parcel.number))
         self._stir()
 
     def _expire(self, parcel: Parcel) -> None:

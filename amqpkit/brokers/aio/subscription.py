@@ -3,17 +3,31 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
 
 from aiormq.abc import DeliveredMessage
 
 from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.delivery import AioDelivery, Settlements
 from amqpkit.brokers.aio.faults import Loss
-from amqpkit.brokers.aio.session import Backoff, Session
+from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Backoff, Session
 from amqpkit.brokers.aio.wire import Inlet
 from amqpkit.errors import AccessRefused, BrokerError, QueueMissing
 from amqpkit.events import ConsumerLost, Consuming, OnEvent
 from amqpkit.ports import Clock, Delivery
+
+KEPT_BACK_AFTER = 32
+"""Settling frames that are safe for a quorum queue without an answer in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be consumed, and who takes it."""
+
+    queue: str
+    prefetch: int
+    deliver: Callable[[Delivery], None]
 
 
 class Epoch:
@@ -23,42 +37,65 @@ class Epoch:
         """Start to settle."""
         self.inlet = inlet
         self.settlements = Settlements(inlet)
+        self._safe, self._stopped = 0, False
 
     @classmethod
-    async def begin(cls, session: Session, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> "Epoch":
+    async def begin(cls, session: Session, order: Order) -> Self:
         """Open a channel and consume; raises BrokerError."""
         try:
             inlet = await Inlet.open(await session.link())
             epoch = cls(inlet)
 
             def wrap(message: DeliveredMessage) -> None:
-                deliver(AioDelivery(queue, message, epoch.settlements))
+                order.deliver(AioDelivery(order.queue, message, epoch.settlements))
 
             try:
-                await inlet.consume(queue, prefetch, wrap)
+                await inlet.consume(order.queue, order.prefetch, wrap)
             except BaseException:
                 # Cancelled too: a consumer that nobody knows would hold its messages for ever.
                 await epoch.end()
                 raise
         except faults.TROUBLE as error:
-            raise faults.consuming(faults.loss(error), queue) from error
+            raise faults.consuming(faults.loss(error), order.queue) from error
         return epoch
 
-    async def end(self) -> None:
-        """Flush what is settled and close the channel."""
+    async def stop(self) -> None:
+        """Have no more delivered; raises one of faults.TROUBLE."""
         await self.settlements.flush()
+        sent = self.settlements.sent
+        await self.inlet.cancel()
+        self._safe, self._stopped = sent, True
+
+    async def end(self) -> None:
+        """Close the channel once what was settled is safe, or at once if it is lost."""
+        with suppress(*faults.TROUBLE):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._make_safe()
         await self.settlements.close()
         await self.inlet.close()
+
+    async def _make_safe(self) -> None:
+        """See to it that the broker has every ack before the channel closes.
+
+        For a quorum queue the broker keeps back what a channel settles beyond 33 unanswered frames, and forgets it when
+        the channel closes: of 34 acks 1 was lost in 22 of 30 runs, of 300 up to 267, of 33 never (4.3.6 and 4.0.5).
+        A `basic.cancel` or `basic.consume` waits for the queue and lets the rest follow: 0 of 50 runs lost any. To
+        cancel once more does not, nor do other round trips (2 of 10), nor 5 ms (2 of 10).
+        """
+        await self.settlements.flush()
+        if self.inlet.stands and not self._stopped:
+            await self.stop()
+            await self.settlements.flush()
+        if self.inlet.stands and self.settlements.sent - self._safe > KEPT_BACK_AFTER:
+            await self.inlet.catch_up()
 
 
 class AioSubscription:
     """A ports.Subscription on aio-pika."""
 
-    def __init__(  # noqa: PLR0913 - what it is made of
-        self, session: Session, queue: str, prefetch: int, deliver: Callable[[Delivery], None], on_event: OnEvent, clock: Clock
-    ) -> None:
+    def __init__(self, session: Session, order: Order, on_event: OnEvent, clock: Clock) -> None:
         """Store; `start` begins."""
-        self._session, self._queue, self._prefetch, self._deliver = session, queue, prefetch, deliver
+        self._session, self._order, self._queue = session, order, order.queue
         self._on_event, self._clock = on_event, clock
         self._backoff = Backoff(clock)
         self._epoch: Epoch | None = None
@@ -92,7 +129,7 @@ class AioSubscription:
         if self._epoch is not None and self._epoch.inlet.stands:
             # A channel that is lost at this moment delivers nothing either.
             with suppress(*faults.TROUBLE):
-                await self._epoch.inlet.cancel()
+                await self._epoch.stop()
 
     async def close(self) -> None:
         """End the consumer's channel after every ack so far has safely reached the broker."""
@@ -121,7 +158,7 @@ class AioSubscription:
             await self._clock.sleep(wait)
 
     async def _live(self) -> Loss:
-        epoch = self._epoch = await Epoch.begin(self._session, self._queue, self._prefetch, self._deliver)
+        epoch = self._epoch = await Epoch.begin(self._session, self._order)
         if self._paused:
             await self.pause()
         self._backoff.up()

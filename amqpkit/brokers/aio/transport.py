@@ -7,7 +7,7 @@ from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.clock import SystemClock
 from amqpkit.brokers.aio.outbox import Outbox
 from amqpkit.brokers.aio.session import Address, Session
-from amqpkit.brokers.aio.subscription import AioSubscription
+from amqpkit.brokers.aio.subscription import AioSubscription, Order
 from amqpkit.brokers.aio.wire import Channel
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.errors import ConnectionFailed
@@ -74,7 +74,7 @@ class AioTransport:
     async def consume(self, queue: str, *, prefetch: int, deliver: Callable[[Delivery], None]) -> Subscription:
         """Start a consumer; raises QueueMissing or AccessRefused when that is so from the start."""
         session = await self._consuming_session()
-        subscription = AioSubscription(session, queue, prefetch, deliver, self._on_event, self._clock)
+        subscription = AioSubscription(session, Order(queue, prefetch, deliver), self._on_event, self._clock)
         await subscription.start()
         self._subscriptions.append(subscription)
         return subscription
@@ -92,8 +92,7 @@ class AioTransport:
 
     async def close(self) -> None:
         """Close the connections; unconfirmed publishes become PublishUncertain."""
-        for subscription in self._subscriptions:
-            await subscription.close()
+        await asyncio.gather(*(subscription.close() for subscription in self._subscriptions))
         if self._outbox is not None:
             await self._outbox.close()
         for session in (self._consuming, self._publishing):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import aiormq
 import pamqp.frame
@@ -30,6 +30,13 @@ from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Link
 
 RPC_TIMEOUT = 30.0
 """For a question to a broker that is there; aiormq closes the channel on a timeout."""
+
+CANCEL_TIMEOUT = 10.0
+"""Shorter: whoever stops to consume is about to leave."""
+LAST_OF_ALL = -(2**31)
+"""A consumer priority that gets a message only when nobody else wants it."""
+
+Deliver = Callable[[DeliveredMessage], None]
 
 
 class Fate(Enum):
@@ -162,7 +169,7 @@ class Outlet(Channel):
         confirmation.add_done_callback(told)
         room = inner.max_content_size
         parts = [
-            self._frame(PublishFrame(exchange=publish.exchange, routing_key=publish.routing_key, mandatory=publish.mandatory)),
+            self._frame(PublishFrame(0, publish.exchange, publish.routing_key, publish.mandatory)),
             self._frame(ContentHeader(body_size=len(publish.body), properties=Encoded(publish.properties))),
         ]
         parts += (self._frame(ContentBody(publish.body[at : at + room])) for at in range(0, len(publish.body), room))
@@ -184,26 +191,41 @@ def _fate(error: BaseException | None) -> Fate:
 class Inlet(Channel):
     """A channel with one consumer."""
 
-    _tag = ""
+    _queue = _tag = ""
 
-    async def consume(self, queue: str, prefetch: int, deliver: Callable[[DeliveredMessage], None]) -> None:
+    async def consume(self, queue: str, prefetch: int, deliver: Deliver) -> None:
         """Start the consumer; raises one of faults.TROUBLE."""
-
-        async def callback(message: DeliveredMessage) -> None:
-            # aiormq makes a task of this for each delivery; it has no public way around.
-            deliver(message)
-
-        # First of all: without it the default is no limit at all.
-        await self._inner.basic_qos(prefetch_count=prefetch, timeout=RPC_TIMEOUT)
+        self._queue = queue
         # Called by the channel's own reader: an RPC on this channel would wait for itself (measured).
-        self._inner.on_consumer_cancel_callbacks.add(lambda _frame: self.end(Loss(0, "the broker cancelled the consumer")))
-        self._tag = f"amqpkit-{self._inner.number}-{secrets.token_hex(4)}"
-        self._inner.consumers[self._tag] = callback
-        await self._inner.rpc(ConsumeFrame(queue=queue, consumer_tag=self._tag), timeout=RPC_TIMEOUT)
+        cancelled = Loss(0, "the broker cancelled the consumer")
+        self._inner.on_consumer_cancel_callbacks.add(lambda _frame: self.end(cancelled))
+        self._tag = await self._consume(prefetch, deliver)
 
     async def cancel(self) -> None:
         """Stop deliveries; what was delivered can still be settled. Raises one of faults.TROUBLE."""
-        await self._inner.basic_cancel(self._tag, timeout=RPC_TIMEOUT)
+        await self._inner.basic_cancel(self._tag, timeout=CANCEL_TIMEOUT)
+
+    async def catch_up(self) -> None:
+        """Let the queue catch up with this channel, by a consumer that comes and goes; raises one of faults.TROUBLE."""
+        extra: list[DeliveredMessage] = []
+        tag = await self._consume(1, extra.append, {"x-priority": LAST_OF_ALL})
+        await self._inner.basic_cancel(tag, timeout=CANCEL_TIMEOUT)
+        if extra:
+            # It was given one after all. On 4.3 a nack does not count as a failed delivery, a closed channel does.
+            await self.write(self.nacks((message.delivery_tag or 0, True) for message in extra))
+
+    async def _consume(self, prefetch: int, deliver: Deliver, arguments: dict[str, Any] | None = None) -> str:
+        async def callback(message: DeliveredMessage) -> None:
+            # aiormq makes a task of this for each delivery; there is no public way around.
+            deliver(message)
+
+        # Before the consumer: it keeps the limit that it was started with, and the default is none.
+        await self._inner.basic_qos(prefetch_count=prefetch, timeout=RPC_TIMEOUT)
+        tag = f"amqpkit-{self._inner.number}-{secrets.token_hex(4)}"
+        self._inner.consumers[tag] = callback
+        frame = ConsumeFrame(queue=self._queue, consumer_tag=tag, arguments=arguments)
+        await self._inner.rpc(frame, timeout=RPC_TIMEOUT)
+        return tag
 
     def acks(self, tag: int, singly: Iterable[int]) -> bytes:
         """Frames for an ack of all up to a tag (unless it is 0), which must be outstanding, and of some after it."""
@@ -214,5 +236,3 @@ class Inlet(Channel):
     def nacks(self, tags: Iterable[tuple[int, bool]]) -> bytes:
         """Frames for nacks, each with whether to requeue."""
         return b"".join(self._frame(Basic.Nack(delivery_tag=tag, requeue=requeue)) for tag, requeue in tags)
-
-
