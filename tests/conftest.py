@@ -105,10 +105,9 @@ def this_runs(config: pytest.Config) -> tuple[dict[str, Broker], str]:
     try:
         return brokers.read(config.stash[PATH])
     except NoBrokerError as error:
-        pytest.fail(
-            f"{brokers.ADVICE.splitlines()[0].format(reason=error)} What to do is said at the end of the run.",
-            pytrace=False,
-        )
+        # Once per test is enough: the advice stands at the end of the run, not in every failure.
+        first = brokers.ADVICE.splitlines()[0].format(reason=error)
+    pytest.fail(f"{first} What to do is said at the end of the run.", pytrace=False)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 SOCKET = "unix:///var/run/docker.sock"
 PACKAGES = ("docker.io", "iptables", "debootstrap", "ca-certificates")
-STARTS_WITHIN = 60.0
+STARTS_WITHIN = 120.0
 
 
 class NoEngineError(Exception):
@@ -126,10 +126,11 @@ def clear_stale(directory: Path, say: Say) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine in use; `daemon` is the pid of the dockerd that this run must stop, if it started one."""
+    """An engine in use; `daemon` is the pid of the dockerd that this run must stop, `process` is it as a child."""
 
     client: docker.DockerClient
     daemon: int | None = None
+    process: subprocess.Popen[bytes] | None = None
 
     def close(self, say: Say) -> None:
         """Leave the machine as it was found. An engine whose containers somebody else uses by now goes on running."""
@@ -140,7 +141,7 @@ class Engine:
                 if others:
                     say(f"the engine goes on: {len(others)} containers of others run on it")
                 else:
-                    stop(self.daemon, say)
+                    stop(self.daemon, self.process, say)
         else:
             self.client.close()
 
@@ -213,7 +214,7 @@ def start(directory: Path, say: Say) -> Engine:
         client = connect()
     pid = process.pid if process else int((directory / "docker.pid").read_text(encoding="utf-8"))
     remember(directory, pid)
-    return Engine(client, pid)
+    return Engine(client, pid, process)
 
 
 def mount_cgroups(say: Say) -> None:
@@ -224,7 +225,12 @@ def mount_cgroups(say: Say) -> None:
         subprocess.run(["mount", "-t", "cgroup2", "none", str(groups)], check=False)
 
 
-def stop(pid: int, say: Say) -> None:
+def ended(process: subprocess.Popen[bytes] | None) -> bool:
+    """Say whether a child, if there is one, has ended."""
+    return process is not None and process.poll() is not None
+
+
+def stop(pid: int, process: subprocess.Popen[bytes] | None, say: Say) -> None:
     """Stop the engine that this run started, through the init system where that one keeps it."""
     say("stopping the engine")
     if Path("/run/systemd/system").is_dir():
@@ -233,8 +239,9 @@ def stop(pid: int, say: Say) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + 30
-    while ticks is not None and run.started(pid) == ticks and time.monotonic() < deadline:
-        with suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+    # A child that has ended is there until it is asked after.
+    while ticks is not None and run.started(pid) == ticks and time.monotonic() < deadline and not ended(process):
         time.sleep(0.1)
+    for log in Path(tempfile.gettempdir()).glob("amqpkit-dockerd-*"):
+        shutil.rmtree(log, ignore_errors=True)
     Path("/var/run/amqpkit-engine.json").unlink(missing_ok=True)
