@@ -84,7 +84,8 @@ class Refused(BrokerError):
         """Put the facts into one sentence."""
         self.object, self.reason, self.argument = object, reason, argument
         self.wanted, self.actual, self.remedy = wanted, actual, remedy
-        what = f"{argument} is {actual} on the broker, the file wants {wanted}" if argument else reason
+        differs = argument and (wanted or actual)
+        what = f"{argument} is {actual} on the broker, the file wants {wanted}" if differs else reason
         super().__init__(f"{object}: {what}" + (f"; {remedy}" if remedy else ""))
 
 

@@ -31,21 +31,24 @@ _COMMANDS: Final = (
 )
 
 
-def build() -> App:
-    """Build the app; commands are names of functions until one is called."""
+def build(called: str | None = None) -> App:
+    """Build the app; commands are names of functions until one is called.
+
+    The table's one line stands for a command that is not imported; the `called` one speaks for itself.
+    """
     app = App(
         name="amqpkit",
         help="RabbitMQ topology as code: declare it in YAML, run consumers on it, survive failure.",
         version=amqpkit.__version__,
         group_commands=_OPTIONS,
         default_parameter=Parameter(negative=()),
-        help_format="plaintext",
+        help_format="markdown",
         suppress_keyboard_interrupt=False,
         exit_on_error=False,
         result_action="return_value",
     )
     for name, group, text in _COMMANDS:
-        app.command(f"amqpkit.cli.{name}:{name}", name=name, group=group, help=text)
+        app.command(f"amqpkit.cli.{name}:{name}", name=name, group=group, help=None if name == called else text)
     return app
 
 
@@ -55,8 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     `arguments` are `sys.argv` without the program by default. Raises nothing that amqpkit raises on
     purpose; a programming error keeps its traceback.
     """
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = build()(sys.argv[1:] if arguments is None else list(arguments))
+        code = build(words[0] if words else None)(words)
         sys.stdout.flush()
     except CycloptsError:  # cyclopts has printed it
         return USAGE
