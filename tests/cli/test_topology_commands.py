@@ -185,7 +185,7 @@ def test_colour_is_for_terminals_that_want_it():
 
 
 def raising(error: BaseException):
-    def build():
+    def build(_called):
         def call(_arguments):
             raise error
 
