@@ -31,13 +31,16 @@ RETRY = [CLAIM, INVOKE, "Publish", "Release", "Ack"]
 EARLY = ["Publish", "Ack"]
 
 
+GRANTED = Claimed(Hold.CLAIMED)
+
+
 @dataclass
 class Play:
     """Hands that reply from a script and write down every effect; `stop_at` throws `news` there."""
 
     says: object = None
     raises: BaseException | None = None
-    claimed: Claimed = Claimed(Hold.CLAIMED)
+    claimed: Claimed = GRANTED
     stop_at: type | None = None
     news: Exception = field(default_factory=lambda: Stopped("the worker stops"))
     chance: float = 0.0

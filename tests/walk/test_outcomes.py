@@ -63,9 +63,12 @@ class Crash(BaseException):
 class Lived(World):
     """A world whose handler may also die or be stopped."""
 
+    def __init__(self, script: list[str]) -> None:
+        super().__init__(lambda _call: None, ready=[got()], terms=terms(never=(PermissionError,)))
+        self.script = script
+
     def _call(self, payload: Any) -> Returned | Raised:
         name = self.script.pop(0) if self.script else "fails"
-        self.told.append(name)
         if name == "dies":
             raise Crash
         if name == "stops":
@@ -73,17 +76,13 @@ class Lived(World):
         self.handler = lambda _call: outcome(name)
         return super()._call(payload)
 
-    script: list[str] = []
-    told: list[str] = []
-
 
 @settings(deadline=None, max_examples=300)
 @given(script=handler_outcomes)
 def test_whatever_a_handler_does_a_message_ends_exactly_once_and_its_history_names_its_delays(
     script: list[str],
 ) -> None:
-    world = Lived(lambda _call: None, ready=[got()], terms=terms(never=(PermissionError,)))
-    world.script, world.told = list(script), []
+    world = Lived(list(script))
     ends = []
     for steps in world.deliveries(bound=200):
         try:

@@ -39,8 +39,8 @@ KNOWN = registry([Count, Greeting, Ratio, Anything])
 ACCEPTS = ("count", "greeting", "ratio", "anything", "later")
 
 
-def got(body: bytes, type: str | None = "count", headers: dict[str, Any] | None = None, **properties: Any) -> Got:
-    return Got(body=body, properties=Properties(type=type, headers=headers or {}, **properties))
+def got(body: bytes, kind: str | None = "count", headers: dict[str, Any] | None = None, **properties: Any) -> Got:
+    return Got(body=body, properties=Properties(type=kind, headers=headers or {}, **properties))
 
 
 def decoded(received: Got, accepts: tuple[str, ...] = ACCEPTS) -> Decoding:
@@ -83,7 +83,7 @@ def test_json_is_found_in_whatever_it_is_said_to_be(body: bytes, properties: dic
 def test_a_message_without_any_property_is_taken_for_the_queues_first_type() -> None:
     # rabbitmqadmin, a .NET service, amq.rabbitmq.log: celery/kombu#644
     assert decode(Got(body=b'{"n": 1}', properties=Properties()), KNOWN, ("count", "greeting")) == Decoded(Count(n=1))
-    assert decode(got(b'{"n": 1}', type=""), KNOWN, ("count",)) == Decoded(Count(n=1))
+    assert decode(got(b'{"n": 1}', kind=""), KNOWN, ("count",)) == Decoded(Count(n=1))
 
 
 def test_a_declared_charset_is_honoured() -> None:
@@ -296,7 +296,7 @@ content_types = st.none() | words | st.builds("a/b; charset={}".format, words | 
 @settings(deadline=None)  # a busy machine is no fault
 @given(
     body=bodies,
-    type=st.none() | st.sampled_from(ACCEPTS) | words,
+    kind=st.none() | st.sampled_from(ACCEPTS) | words,
     content_type=content_types,
     content_encoding=st.none() | st.just("") | words,
     headers=st.dictionaries(st.just("amqpkit-version") | words, header_values, max_size=3),
@@ -305,12 +305,12 @@ content_types = st.none() | words | st.builds("a/b; charset={}".format, words | 
 @example(b"{}", "count", "application/json; charset*=utf-8'en'%FF", None, {})
 def test_no_message_makes_decoding_raise(
     body: bytes,
-    type: str | None,
+    kind: str | None,
     content_type: str | None,
     content_encoding: str | None,
     headers: dict[str, Any],
 ) -> None:
-    properties = Properties(type=type, content_type=content_type, content_encoding=content_encoding, headers=headers)
+    properties = Properties(type=kind, content_type=content_type, content_encoding=content_encoding, headers=headers)
     decoding = decoded(Got(body=body, properties=properties))
 
     assert isinstance(decoding, Decoded | Invalid | TooNew)
@@ -343,11 +343,11 @@ def test_a_payload_class_needs_a_type() -> None:
             pass
 
 
-@pytest.mark.parametrize("type", ["", 5, None])
-def test_a_type_is_a_text_and_not_empty(type: Any) -> None:
+@pytest.mark.parametrize("kind", ["", 5, None])
+def test_a_type_is_a_text_and_not_empty(kind: Any) -> None:
     with pytest.raises(ConsumerError, match="needs a type"):
 
-        class Nameless(Payload, type=type):
+        class Nameless(Payload, type=kind):
             pass
 
 

@@ -1,0 +1,105 @@
+"""The public API as its users write it; mypy --strict must accept all of it, and refuse what is marked."""
+
+from datetime import UTC, datetime, timedelta
+from typing import assert_type
+
+from amqpkit import Consumer, Context, DeadLetter, Discard, Payload, Publisher, RetryAfter
+
+
+class EmailSend(Payload, type="email.send", version=2):
+    """A payload of a later version."""
+
+    to: str
+    copies: int = 1
+
+
+class EmailCancel(Payload, type="email.cancel"):
+    """A payload of the first version."""
+
+    id: str
+
+
+class InvalidAddress(ValueError):
+    """Never to be tried again."""
+
+
+class SendEmail(Consumer[EmailSend], queue="email.send"):
+    """Awaits, and returns nothing."""
+
+    never_retry = (InvalidAddress,)
+    prefetch = 20
+    concurrency = 4
+    timeout = 30.0
+
+    async def handle(self, email: EmailSend, context: Context) -> None:
+        """Read payload and context."""
+        assert_type(email.to, str)
+        assert_type(context.attempt, int)
+        assert_type(context.last_attempt, bool)
+        assert_type(context.message_id, str | None)
+        assert_type(context.published_at, datetime | None)
+        if "@" not in email.to:
+            raise InvalidAddress(email.to)
+
+
+class SendInThread(Consumer[EmailSend], queue="email.send"):
+    """Blocks, on a plain queue."""
+
+    retry = None
+
+    def handle(self, email: EmailSend, context: Context) -> str:
+        """Return a result."""
+        return f"{email.to} from {context.exchange}"
+
+
+class Mail(Consumer[EmailSend | EmailCancel], queue="email"):
+    """Several types, all verdicts."""
+
+    async def handle(self, mail: EmailSend | EmailCancel, context: Context) -> DeadLetter | RetryAfter | Discard | None:
+        """Say every verdict in every way."""
+        match mail:
+            case EmailSend(copies=0):
+                return Discard("nothing to send")
+            case EmailSend():
+                return RetryAfter(30, "busy") if context.attempt == 1 else RetryAfter(timedelta(minutes=1))
+            case EmailCancel(id=""):
+                raise DeadLetter("no id")
+            case EmailCancel():
+                raise RetryAfter(datetime(2030, 1, 1, tzinfo=UTC))
+
+
+async def publish(publisher: Publisher) -> None:
+    """Publish in full."""
+    assert_type(await publisher.publish(EmailSend(to="a@example.com")), str)
+    await publisher.publish(EmailCancel(id="1"), key="1", correlation_id="c", priority=3, headers={"tenant": "t"})
+
+
+email = EmailSend(to="a@example.com")
+assert_type(SendEmail.payloads, tuple[type[Payload], ...])
+
+# --- what a type checker must refuse: an unneeded ignore is an error too -------------------------------------
+
+email.to = "b@example.com"  # type: ignore[misc]
+EmailSend()  # type: ignore[call-arg]
+RetryAfter("30s")  # type: ignore[arg-type]
+
+
+class NoPayload(Consumer[int], queue="q"):  # type: ignore[type-var]
+    """Handles what is no payload."""
+
+    def handle(self, payload: int, context: Context) -> None:
+        """Never."""
+
+
+class OtherPayload(Consumer[EmailSend], queue="q"):
+    """Handles another payload than it says."""
+
+    def handle(self, email: EmailCancel, context: Context) -> None:  # type: ignore[override]
+        """Never."""
+
+
+class NoContext(Consumer[EmailSend], queue="q"):
+    """Takes too little."""
+
+    def handle(self, email: EmailSend) -> None:  # type: ignore[override]
+        """Never."""
