@@ -5,6 +5,7 @@ ack is what makes clients slow, and the broker with them (it needs 128 instead o
 """
 
 import asyncio
+from bisect import bisect_left
 from contextlib import suppress
 from typing import Any
 
@@ -23,9 +24,8 @@ class Settlements:
         self._inlet = inlet
         self.sent = 0
         """How many settling frames were made."""
-        self._lowest = 1
-        self._acked: set[int] = set()
-        self._passed: set[int] = set()
+        self._unsettled: set[int] = set()
+        self._acked: list[int] = []
         self._nacked: list[tuple[int, bool]] = []
         self._dirty = asyncio.Event()
         self._flushed = asyncio.Event()
@@ -37,30 +37,34 @@ class Settlements:
         """Whether a settlement can still be sent."""
         return self._inlet.stands
 
+    def begin(self, tag: int) -> None:
+        """A delivery came; tags grow by one with each."""
+        self._unsettled.add(tag)
+
     def ack(self, tag: int) -> None:
         """Have a delivery acked in this loop turn."""
-        self._acked.add(tag)
+        self._unsettled.discard(tag)
+        self._acked.append(tag)
         self._soil()
 
     def nack(self, tag: int, *, requeue: bool) -> None:
         """Have a delivery nacked in this loop turn."""
+        self._unsettled.discard(tag)
         self._nacked.append((tag, requeue))
         self._soil()
 
     def frames(self) -> bytes:
         """Give the frames for all that was settled since the last call.
 
-        Nacks go first, so that the `multiple` ack behind them cannot cover one. It must name a tag that is
-        still outstanding, neither acked nor nacked before, else the broker closes the channel (406).
+        Nacks go first, so that the `multiple` ack behind them cannot cover one. It names a tag that is acked
+        just now: one that is settled already would close the channel (406).
         """
         nacks, self._nacked = self._nacked, []
-        self._passed.update(tag for tag, _ in nacks)
-        last = self._advance()
-        singly, self._acked = self._acked, set()
-        # Out of order: remembered, so that the prefix can pass over them later.
-        self._passed |= singly
-        self.sent += len(nacks) + len(singly) + bool(last)
-        return self._inlet.nacks(nacks) + self._inlet.acks(last, singly)
+        acked, self._acked = sorted(self._acked), []
+        behind = bisect_left(acked, min(self._unsettled)) if self._unsettled else len(acked)
+        last = acked[behind - 1] if behind else 0
+        self.sent += len(nacks) + len(acked) - behind + bool(last)
+        return self._inlet.nacks(nacks) + self._inlet.acks(last, acked[behind:])
 
     async def flush(self) -> None:
         """Wait until everything settled so far is in the socket, or the channel is gone."""
@@ -74,18 +78,6 @@ class Settlements:
         self._flusher.cancel()
         await asyncio.wait({self._flusher})
 
-    def _advance(self) -> int:
-        last = 0
-        while True:
-            if self._lowest in self._acked:
-                self._acked.remove(self._lowest)
-                last = self._lowest
-            elif self._lowest in self._passed:
-                self._passed.remove(self._lowest)
-            else:
-                return last
-            self._lowest += 1
-
     def _soil(self) -> None:
         self._dirty.set()
         self._flushed.clear()
@@ -95,10 +87,9 @@ class Settlements:
             while True:
                 await self._dirty.wait()
                 self._dirty.clear()
-                frames = self.frames()
                 if not self.stand:
                     return
-                await self._inlet.write(frames)
+                await self._inlet.write(self.frames())
                 if not self._dirty.is_set():
                     self._flushed.set()
 
@@ -106,14 +97,15 @@ class Settlements:
 class AioDelivery:
     """A received message; what aiormq has read of it is looked at when asked for."""
 
-    __slots__ = ("_epoch", "_message", "_properties", "_settled", "queue")
+    __slots__ = ("_epoch", "_message", "_properties", "_settled", "_tag", "queue")
 
     def __init__(self, queue: str, message: DeliveredMessage, epoch: Settlements) -> None:
         """Keep the message and the channel that it came on."""
         self.queue = queue
-        self._message, self._epoch = message, epoch
+        self._message, self._epoch, self._tag = message, epoch, message.delivery_tag or 0
         self._properties: Properties | None = None
         self._settled = False
+        epoch.begin(self._tag)
 
     @property
     def exchange(self) -> str:
@@ -161,10 +153,6 @@ class AioDelivery:
         """Give it to the queue's own dead-letter exchange, untouched."""
         if self._begin_to_settle():
             self._epoch.nack(self._tag, requeue=False)
-
-    @property
-    def _tag(self) -> int:
-        return self._message.delivery_tag or 0
 
     def _begin_to_settle(self) -> bool:
         # A second verb is a fault of the caller's, but would cost the channel (406) and everybody's deliveries on it.

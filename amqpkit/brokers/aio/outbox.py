@@ -87,6 +87,7 @@ class Outbox:
     def start(self) -> None:
         """Begin to send."""
         self._keeper = asyncio.create_task(self._keep(), name="amqpkit outbox")
+        self._keeper.add_done_callback(self._note_crash)
 
     def put(
         self, exchange: str, routing_key: str, message: Message, *, mandatory: bool, timeout: float
@@ -129,6 +130,13 @@ class Outbox:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
         self._fail_waiting(self._closed)
+
+    def _note_crash(self, keeper: asyncio.Task[None]) -> None:
+        # A fault of ours: it must reach whoever waits, not vanish with the task.
+        error = None if keeper.cancelled() else keeper.exception()
+        if error is not None:
+            self._closed = f"the outbox failed: {error!r}"
+            self._fail_waiting(self._closed)
 
     # --- one connection after the other -------------------------------------------------------
 

@@ -155,6 +155,7 @@ class Session:
         link: Link = await attempts(connect, self._address)
         self._stands(link)
         self._keeper = asyncio.create_task(self._keep(link), name=f"amqpkit {self._purpose} session")
+        self._keeper.add_done_callback(self._note_crash)
         return link
 
     @property
@@ -187,6 +188,12 @@ class Session:
         self._give_up(ConnectionFailed("the transport is closed"))
         if link is not None:
             await hang_up(link)
+
+    def _note_crash(self, keeper: asyncio.Task[None]) -> None:
+        # A fault of ours or of a listener: it must reach whoever waits, not vanish with the task.
+        error = None if keeper.cancelled() else keeper.exception()
+        if error is not None:
+            self._give_up(ConnectionFailed(f"the {self._purpose} session failed: {error!r}"))
 
     async def _keep(self, link: Link) -> None:
         while True:

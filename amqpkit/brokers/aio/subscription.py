@@ -107,6 +107,7 @@ class AioSubscription:
     async def start(self) -> None:
         """Consume; raises QueueMissing or AccessRefused when that is so from the start."""
         self._keeper = asyncio.create_task(self._keep(), name=f"amqpkit consumer of {self._queue}")
+        self._keeper.add_done_callback(self._note_crash)
         try:
             await asyncio.shield(self._begun)
         except BaseException:
@@ -142,6 +143,14 @@ class AioSubscription:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
+
+    def _note_crash(self, keeper: asyncio.Task[None]) -> None:
+        # A fault of ours or of a listener: it must reach whoever waits, not vanish with the task.
+        error = None if keeper.cancelled() else keeper.exception()
+        for waited in (self._begun, self._ended):
+            if error is not None and not waited.done():
+                waited.set_exception(error)
+                waited.exception()
 
     async def _keep(self) -> None:
         while not self._paused:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from amqpkit.brokers.aio.transport import AioTransport
+from amqpkit.brokers.url import BrokerURL
 from amqpkit.events import Event
 from amqpkit.model import Message, Properties
 from amqpkit.ports import Delivery, Subscription
@@ -26,6 +27,13 @@ async def until(condition: Callable[[], object], within: float = 30.0) -> None:
 def message(body: bytes = b"hello", **properties: Any) -> Message:
     """Make a message."""
     return Message(body, Properties(**properties))
+
+
+def with_user(url: str, user: str, password: str) -> str:
+    """The same broker and virtual host, as somebody else."""
+    parsed = BrokerURL.parse(url)
+    location = parsed.location
+    return BrokerURL(type(location)(location.host, location.port, location.tls, user, password), parsed.vhost).text
 
 
 class Inbox:

@@ -5,10 +5,11 @@ import random
 
 import pytest
 
+from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.errors import AccessRefused, QueueMissing
 from amqpkit.events import ConnectionLost, ConsumerLost, Consuming
 from amqpkit.model import Message
-from tests.broker.aio.rig import Inbox, Rig, message, until
+from tests.broker.aio.rig import Inbox, Rig, message, until, with_user
 
 
 async def test_a_missing_queue_is_said_at_once(rig: Rig):
@@ -207,21 +208,21 @@ async def test_a_channel_closed_by_the_broker_is_opened_again(rig: Rig):
 
 
 async def test_a_handler_that_outlives_the_consumer_timeout_gets_a_new_channel(rig: Rig):
-    if rig.broker.release < (4, 3):
-        pytest.skip("before 4.3 the broker looks once a minute and closes the channel, which another test shows")
     await rig.queue("q", x_consumer_timeout=3000)
     await rig.fill("q", 1)
     inbox = Inbox()
     subscription = await rig.consume("q", inbox)
 
-    await until(lambda: len(inbox.deliveries) == 2)
+    # Before 4.3 a broker looks once in a while only: each second in our image, each minute by default.
+    await until(lambda: len(inbox.deliveries) == 2, within=100)
     assert not inbox.deliveries[0].alive
     inbox.deliveries[0].ack()
     inbox.deliveries[1].ack()
     await subscription.close()
 
     await rig.stays("q", 0)
-    assert "cancelled" in rig.told(ConsumerLost)[0].reason
+    why = "cancelled" if rig.broker.release >= (4, 3) else "timed out"
+    assert why in rig.told(ConsumerLost)[0].reason
 
 
 async def test_one_queue_in_trouble_does_not_disturb_another(rig: Rig):
@@ -260,11 +261,10 @@ async def test_a_user_who_may_not_read_is_refused(rig: Rig):
     await rig.api("PUT", "users/blind", {"password": "blind", "tags": ""})
     try:
         await rig.api("PUT", "permissions//blind", {"configure": "", "write": ".*", "read": ""})
-        blind = Rig(rig.broker)
-        blind.transport = type(rig.transport)(rig.broker.url.replace("guest:guest", "blind:blind"))
-        await blind.transport.open()
+        blind = AioTransport(with_user(rig.broker.url, "blind", "blind"))
+        await blind.open()
         with pytest.raises(AccessRefused, match='"q"'):
-            await blind.consume("q", Inbox())
-        await blind.transport.close()
+            await blind.consume("q", prefetch=1, deliver=Inbox())
+        await blind.close()
     finally:
         await rig.api("DELETE", "users/blind")
