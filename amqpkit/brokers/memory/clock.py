@@ -5,10 +5,11 @@ Knows asyncio only to let a loop come to rest; knows no broker.
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -82,15 +83,14 @@ class VirtualClock:
         """Count a change of `revision()` as movement while settling; a simulator registers itself."""
         self._watched.append(revision)
 
-    @contextmanager
-    def holding(self) -> Iterator[None]:
-        """Let no virtual time pass inside: for work in threads, which a resting loop cannot see."""
+    def hold(self) -> None:
+        """Let no virtual time pass until `release`: for work in threads, which a resting loop cannot see."""
         self._held += 1
-        try:
-            yield
-        finally:
-            self._held -= 1
-            self._changes += 1
+
+    def release(self) -> None:
+        """End one hold."""
+        self._held -= 1
+        self._changes += 1
 
     async def settle(self) -> None:
         """Fire what is due now and turn the loop until nothing has changed for some 30 turns."""
@@ -144,12 +144,34 @@ class HoldingExecutor(ThreadPoolExecutor):
         self._loop = asyncio.get_running_loop()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run in a thread; the clock goes on when the loop has heard of the end."""
-        hold = self._clock.holding()
-        hold.__enter__()
-        future = super().submit(fn, *args, **kwargs)
-        future.add_done_callback(lambda _: self._loop.call_soon_threadsafe(hold.__exit__, None, None, None))
-        return future
+        """Run in a thread; time goes on once the loop has heard of the end, and whoever waits for it too."""
+        told: Future[Any] = Future()
+
+        def work() -> Callable[[], object]:
+            if not told.set_running_or_notify_cancel():
+                return lambda: None
+            try:
+                return partial(told.set_result, fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the call
+                return partial(told.set_exception, error)
+
+        done = super().submit(work)
+        self._clock.hold()
+        done.add_done_callback(partial(self._ended, told))
+        return told
+
+    def _ended(self, told: Future[Any], done: Future[Callable[[], object]]) -> None:
+        """Hear of an end in the thread; a loop that is closed by then needs no time any more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._tell, told, done)
+
+    def _tell(self, told: Future[Any], done: Future[Callable[[], object]]) -> None:
+        # In this order, in the loop's own thread: else the clock could go on before the waiting task is awake.
+        if done.cancelled():
+            told.cancel()
+        else:
+            done.result()()
+        self._clock.release()
 
 
 def _microseconds(duration: str | timedelta | float) -> int:

@@ -41,6 +41,7 @@ def die(stored: Stored, queue: str, reason: str, now: datetime) -> Stored:
         stored,
         deaths=(death, *rest),
         first_death=stored.first_death or (queue, reason),
+        last_death_exchange=stored.exchange,
         properties=replace(stored.properties, headers=headers, expiration=None),
         deadline=None,
     )

@@ -108,13 +108,13 @@ def _value_fault(key: str, value: Any) -> str | None:
     return None
 
 
-def governing(name: str, kind: str, policies: Iterable[Policy]) -> Policy | None:
+def governing(name: str, kind: str, policies: Iterable[Policy], *, since_4_3: bool) -> Policy | None:
     """Choose the one policy that reaches an object of `kind` (`classic`, `quorum`, `exchange`).
 
     The highest priority wins and nothing is merged. RabbitMQ leaves equal priorities undefined (4.3 and 4.0 were
     seen to differ): that raises NotModelled.
     """
-    reaching = [policy for policy in policies if _reaches(policy, name, kind)]
+    reaching = [policy for policy in policies if _reaches(policy, name, kind, since_4_3=since_4_3)]
     if not reaching:
         return None
     top = max(policy.priority for policy in reaching)
@@ -125,9 +125,15 @@ def governing(name: str, kind: str, policies: Iterable[Policy]) -> Policy | None
     return best[0]
 
 
-def _reaches(policy: Policy, name: str, kind: str) -> bool:
-    fits = kind in _REACH[policy.apply_to] and re.search(policy.pattern, name) is not None
-    return fits and all(kind in _MODELLED[key] for key in policy.definition)
+def _reaches(policy: Policy, name: str, kind: str, *, since_4_3: bool) -> bool:
+    if kind not in _REACH[policy.apply_to] or re.search(policy.pattern, name) is None:
+        return False
+    return all(kind in _holders(key, since_4_3=since_4_3) for key in policy.definition)
+
+
+def _holders(key: str, *, since_4_3: bool) -> frozenset[str]:
+    # Before 4.3 classic queues had an acknowledgement timeout too (broker-read).
+    return _BOTH if key == "consumer-timeout" and not since_4_3 else _MODELLED[key]
 
 
 def settings_of(queue: Queue, policy: Policy | None, *, since_4_3: bool) -> Settings:

@@ -118,9 +118,9 @@ class QueueState:
         return self.declared.type == "quorum"
 
     def refuses(self, stored: Stored, *, confirmed: bool) -> bool:
-        """Say whether a message is refused: by a classic queue exactly at the limit, by a quorum one once it was passed.
+        """Say whether a message is refused: by a classic queue at its limit, by a quorum one once that was passed.
 
-        A quorum queue can refuse only whom it confirms: an at-most-once dead letter gets in all the same (probed).
+        A quorum queue refuses only whom it confirms: an at-most-once dead letter gets in (probed).
         """
         if not self.settings.overflow.startswith("reject-publish"):
             return False

@@ -39,6 +39,7 @@ class Stored:
     routing_keys: tuple[str, ...]
     deaths: tuple[Death, ...] = ()
     first_death: tuple[str, str] | None = None
+    last_death_exchange: str = ""
     deadline: int | None = None
     carried_count: int = 0
     delivery_count: int = 0
@@ -62,8 +63,9 @@ def delivered_properties(stored: Stored, profile: Profile, *, quorum: bool) -> P
 def _death_headers(stored: Stored) -> Mapping[str, Any]:
     if not stored.deaths:
         return {}
-    last = stored.deaths[0]
     first = next(death for death in stored.deaths if (death.queue, death.reason) == stored.first_death)
+    # Unlike in its entry, the exchange of the last death is that of the last time (probed).
+    last = replace(stored.deaths[0], exchange=stored.last_death_exchange)
     headers: dict[str, Any] = {"x-death": [_entry(death) for death in stored.deaths]}
     for when, death in (("first", first), ("last", last)):
         headers[f"x-{when}-death-queue"] = death.queue

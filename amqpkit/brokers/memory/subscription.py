@@ -115,6 +115,7 @@ class MemorySubscription:
     # --- losing and coming back ------------------------------------------------------------------
 
     def _channel_closed(self, reason: str) -> None:
+        # When the whole connection went, the transport says so itself.
         if self._connection and self._connection.alive:
             self._loop.call_soon(self._lost, self._consumer, reason)
 

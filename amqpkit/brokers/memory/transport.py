@@ -161,19 +161,18 @@ class MemoryTransport:
 
     def _publisher_lost(self, reason: str) -> None:
         self._publishing = None
-        if not self._closed:
-            self._on_event(ConnectionLost("publish", reason, 0.0))
-            asyncio.get_running_loop().call_soon(self._reconnect_to_publish)
+        self._on_event(ConnectionLost("publish", reason, 0.0))
+        asyncio.get_running_loop().call_soon(self._reconnect_to_publish)
 
     def _publish_channel_closed(self, reason: str) -> None:
         """Open another channel when only the channel went, as after a publish to a missing exchange."""
         channel = self._publishing
-        if channel and channel.connection.alive and not self._closed:
+        if channel and channel.connection.alive:
             self._memory.close_connection(channel.connection)
             self._publisher_lost(reason)
 
     def _reconnect_to_publish(self) -> None:
-        if self._publishing is None and not self._closed:
+        if not self._closed:
             self._connect_to_publish()
 
     # --- consuming -------------------------------------------------------------------------------
@@ -196,15 +195,13 @@ class MemoryTransport:
 
     def _consumer_lost(self, reason: str) -> None:
         self._consuming = None
-        if self._closed:
-            return
         self._on_event(ConnectionLost("consume", reason, 0.0))
         for subscription in self._subscriptions:
             subscription.disconnected(reason)
         asyncio.get_running_loop().call_soon(self._reconnect_to_consume)
 
     def _reconnect_to_consume(self) -> None:
-        if self._consuming is not None or self._closed:
+        if self._closed:
             return
         connection = self._connect_to_consume()
         for subscription in self._subscriptions:

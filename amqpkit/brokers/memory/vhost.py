@@ -66,7 +66,7 @@ class Vhost:
 
     def settings(self, queue: Queue) -> Settings:
         """Weigh a queue's arguments against the policy that reaches it."""
-        policy = governing(queue.name, queue.type, self.policies.values())
+        policy = governing(queue.name, queue.type, self.policies.values(), since_4_3=self.profile.since_4_3)
         if policy and queue.type == "quorum" and self.profile.since_4_3 and "max-length-bytes" in policy.definition:
             raise NotModelled("max-length-bytes on a 4.3 quorum queue, which counts metadata too")
         return settings_of(queue, policy, since_4_3=self.profile.since_4_3)
@@ -161,7 +161,7 @@ class Vhost:
         return queues, [alternate] if alternate is not None else exchanges
 
     def _alternate(self, exchange: Exchange) -> str | None:
-        policy = governing(exchange.name, "exchange", self.policies.values())
+        policy = governing(exchange.name, "exchange", self.policies.values(), since_4_3=self.profile.since_4_3)
         ruled = policy.definition.get("alternate-exchange") if policy else None
         name: str | None = exchange.arguments.get("alternate-exchange", ruled)
         return name

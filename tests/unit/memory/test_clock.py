@@ -1,6 +1,7 @@
 """Virtual time: it stands until it is told to pass, and passes timer by timer."""
 
 import asyncio
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -70,6 +71,14 @@ async def test_a_cancelled_sleep_leaves_no_timer_that_fires():
     await clock.sleep(-1)
 
 
+async def test_what_is_due_now_needs_no_time():
+    clock = VirtualClock()
+    seen = []
+    clock.call_later(0, lambda: clock.call_later(-1, lambda: seen.append(clock.now())))
+    await clock.settle()
+    assert seen == [START]
+
+
 async def test_settling_waits_for_what_it_watches():
     clock = VirtualClock()
     revision = 0
@@ -103,3 +112,37 @@ async def test_time_waits_for_threads_of_a_holding_executor():
     with pytest.raises(RuntimeError):
         threads.submit(work)
     await clock.settle()
+
+
+async def test_what_a_thread_raises_reaches_who_waits():
+    clock = VirtualClock()
+    with HoldingExecutor(clock, 1) as threads:
+        future = asyncio.wrap_future(threads.submit(int, "x"))
+        await clock.settle()
+        with pytest.raises(ValueError, match="invalid literal"):
+            await future
+
+
+async def test_a_call_that_was_cancelled_before_it_began_holds_nothing():
+    clock = VirtualClock()
+    gate = threading.Event()
+    with HoldingExecutor(clock, 1) as threads:
+        first, second, third = threads.submit(gate.wait), threads.submit(int), threads.submit(int)
+        second.cancel()
+        threads.shutdown(wait=False, cancel_futures=True)
+        gate.set()
+        await clock.advance("1h")
+    assert (first.result(), second.cancelled(), third.cancelled()) == (True, True, True)
+    assert clock.now() > START
+
+
+def test_a_thread_that_outlives_its_loop_harms_nobody():
+    gate = threading.Event()
+
+    async def leave():
+        return HoldingExecutor(VirtualClock(), 1), asyncio.get_running_loop()
+
+    threads, _ = asyncio.run(leave())
+    with threads:
+        threads.submit(gate.wait)
+        gate.set()

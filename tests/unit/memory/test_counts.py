@@ -40,7 +40,8 @@ async def test_what_counts_as_a_failure_depends_on_version_and_way(make_lab, ver
     assert (counts(lab, again), again.stored.redelivered) == (expected, True)
 
 
-# Each letter is one delivery: N nack, R reject with requeue, C channel lost; n, r without requeue. Then what the next queue shows.
+# Each letter is one delivery: N nack, R reject with requeue, C channel lost; n, r without requeue.
+# Then what the next queue shows.
 @pytest.mark.parametrize(
     ("version", "kinds", "lives", "shown"),
     [  # all probed
@@ -407,15 +408,16 @@ async def test_the_4_3_consumer_timeout_is_exact_and_uncounted_and_half_cancels(
 
 async def test_the_4_0_consumer_timeout_closes_the_channel_at_its_60_second_tick_and_counts(make_lab):  # §3
     lab = make_lab("4.0")
-    lab.queue("q")
-    lab.declare(Policy("t", "q", {"consumer-timeout": 1000}))
-    reader = lab.read("q")
-    lab.publish("q", "m")
-    await lab.clock.advance(59.9)
-    assert reader.channel.alive
-    await lab.clock.advance(0.1)
-    assert not reader.channel.alive
-    assert counts(lab, lab.read("q").inbox[0]) == {"x-delivery-count": 1}
+    lab.declare(Policy("t", ".*", {"consumer-timeout": 1000}, apply_to="queues"))
+    for kind, shown in (("quorum", {"x-delivery-count": 1}), ("classic", {})):
+        lab.queue(kind, kind)
+        reader = lab.read(kind)
+        lab.publish(kind, "m")
+        await lab.clock.advance(59.9)
+        assert reader.channel.alive
+        await lab.clock.advance(0.1)
+        assert not reader.channel.alive
+        assert counts(lab, lab.read(kind).inbox[0]) == shown
 
 
 async def test_30_minutes_are_the_default_and_4_3_classic_queues_have_no_timeout(make_lab):  # §3

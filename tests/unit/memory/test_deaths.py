@@ -173,6 +173,19 @@ async def test_x_death_merges_by_queue_and_reason_with_the_newest_first(lab):  #
     assert reader.inbox[0].stored.properties.expiration is None
 
 
+async def test_the_last_deaths_exchange_is_that_of_the_last_time(lab):  # probed: unlike the entry's
+    lab.declare(Exchange("ev", "fanout"))
+    lab.queue("work", dead_letter_exchange="", dead_letter_routing_key="work")
+    lab.declare(Binding("ev", "work"))
+    reader = lab.read("work")
+    lab.publish("", "m", exchange="ev")
+    lab.broker.refuse(reader.inbox.pop())
+    lab.broker.refuse(reader.inbox.pop())
+    headers = lab.headers(reader.inbox[0])
+    assert (headers["x-death"][0]["exchange"], headers["x-death"][0]["count"]) == ("ev", 2)
+    assert (headers["x-first-death-exchange"], headers["x-last-death-exchange"]) == ("ev", "")
+
+
 @pytest.mark.parametrize("forged", [[{"count": 7, "queue": "work", "reason": "rejected"}], "nonsense"])
 async def test_a_clients_own_x_death_is_shown_once_and_wiped_at_the_first_death(lab, forged):  # §1.2, case 103
     lab.queue("dlq")

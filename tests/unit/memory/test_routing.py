@@ -178,3 +178,30 @@ async def test_confirm_delay_is_virtual_time(lab):
     assert (fates, lab.broker.ledger()) == ([], {"q": ["m"]})
     await lab.clock.advance("1s")
     assert fates == [Fate.CONFIRMED]
+
+
+@pytest.mark.parametrize("name", ["CC", "BCC"])
+async def test_copies_must_be_named_in_a_list(lab, name):  # §4
+    lab.queue("q")
+    assert lab.publish("q", "m", headers={name: "q"}) == [Fate.REFUSED]
+
+
+async def test_a_journey_names_an_ack_only_when_no_copy_is_left(lab):
+    lab.queue("work")
+    lab.queue("delay")
+    work, delay = lab.read("work"), lab.read("delay")
+    lab.publish("work", "m")
+    lab.publish("delay", "m")
+    lab.broker.ack(work.inbox[0])
+    assert lab.broker.journey("m") == ["work", "delay"]
+    lab.broker.ack(delay.inbox[0])
+    assert lab.broker.journey("m") == ["work", "delay", "acked"]
+    assert lab.broker.journey("unheard of") == []
+    assert [(movement.queue, movement.what) for movement in lab.movements] == [
+        ("work", "queued"),
+        ("work", "delivered"),
+        ("delay", "queued"),
+        ("delay", "delivered"),
+        ("work", "acked"),
+        ("delay", "acked"),
+    ]

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from amqpkit.brokers.clock import SystemClock
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.clock import VirtualClock
 from amqpkit.brokers.memory.transport import MemoryTransport
@@ -157,6 +158,39 @@ async def test_after_a_drop_everything_comes_back_by_itself(room):
     assert [delivery.properties.message_id for delivery in room.inbox] == ["m", "n"]
     assert room.inbox[0].redelivered
     assert room.inbox[0].properties.headers == {"x-delivery-count": 1, "x-acquired-count": 1}
+
+
+async def test_what_was_lost_just_before_close_stays_away(room):
+    await room.read()
+    room.broker.drop_connections()
+    await room.transport.close()
+    await room.clock.settle()
+    assert room.kinds().count("Connected") == 2
+
+
+async def test_what_is_on_its_way_when_the_connection_goes_never_arrives_twice(room):
+    await room.read()
+    room.publish()
+    room.broker.drop_connections()
+    await room.clock.settle()
+    assert len(room.inbox) == 1
+
+
+async def test_it_runs_in_real_time_too():
+    broker = MemoryBroker(SystemClock())
+    broker.declare(Queue("out"))
+    arguments = {"x-queue-type": "quorum", "x-message-ttl": 20}
+    back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "out"}
+    broker.declare(Queue("delay", arguments=arguments | back))
+    transport = MemoryTransport(broker)
+    await transport.open()
+    arrived = asyncio.get_running_loop().create_future()
+    await transport.consume("out", prefetch=1, deliver=arrived.set_result)
+    await transport.publish("", "delay", Message(b"", Properties(message_id="m")))
+    delivery = await arrived
+    delivery.ack()
+    assert broker.journey("m") == ["delay", "out", "acked"]
+    await transport.close()
 
 
 async def test_a_cancelled_consumer_comes_back_on_a_new_channel(room):
