@@ -237,8 +237,13 @@ class Discard(Verdict):
 class RetryAfter(Verdict):
     """Not now: come back at `when` (a datetime) or after it (a timedelta or seconds); costs no attempt."""
 
+    when: datetime | timedelta | float = 0.0
+
     def __init__(self, when: datetime | timedelta | float, reason: str = "") -> None:
-        """Keep when to come back; a datetime without a zone is refused with ValueError."""
+        """Keep when to come back; raises ValueError for a datetime without a zone, TypeError for what is no time."""
+        if isinstance(when, bool) or not isinstance(when, datetime | timedelta | float | int):
+            msg = f"RetryAfter needs a datetime, a timedelta or seconds, not {when!r}"
+            raise TypeError(msg)
         if isinstance(when, datetime) and when.tzinfo is None:
             msg = "RetryAfter needs a datetime with a time zone"
             raise ValueError(msg)

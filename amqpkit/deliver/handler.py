@@ -86,7 +86,7 @@ class Handler:
         if self._async:
             # called inside too: what a handler sets before its first await stays its own
             return await InContext(own.run(self._handle, payload, context), own)
-        thread = self._threads.submit(own.run, self._handle, payload, context)
+        thread = self._threads.submit(own.run, _called, self._handle, payload, context)
         try:
             return await asyncio.wrap_future(thread)
         except asyncio.CancelledError:
@@ -109,6 +109,15 @@ class Handler:
                 wait.cancel()
         if thread.done():
             self.abandoned = None
+
+
+def _called(handle: Callable[..., Any], payload: Payload, context: Context) -> object:
+    try:
+        return handle(payload, context)
+    except StopIteration as error:
+        # no future can carry it (the one that waits for this thread would never be done); a coroutine turns it the same
+        msg = "the handler raised StopIteration"
+        raise RuntimeError(msg) from error
 
 
 class InContext:

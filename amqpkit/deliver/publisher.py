@@ -56,7 +56,11 @@ class Publisher:
         if "{" in routing_key:
             routing_key = fill(routing_key, payload.model_dump(mode="json"), payload.payload_type)
         await self._transport.publish(
-            route.exchange, routing_key, message, mandatory=mandatory, timeout=timeout or self._timeout
+            route.exchange,
+            routing_key,
+            message,
+            mandatory=mandatory,
+            timeout=self._timeout if timeout is None else timeout,
         )
         return message.properties.message_id or ""
 
@@ -79,9 +83,9 @@ def fill(template: str, fields: Mapping[str, Any], type: str) -> str:  # noqa: A
     if "{" not in template:
         return template
     try:
-        return template.format_map({name: _word(value) for name, value in fields.items()})
+        return template.format_map({name: _word(value) for name, value in fields.items() if value is not None})
     except (KeyError, ValueError, IndexError, AttributeError) as error:
-        msg = f'routing key "{template}" needs a field that a payload of type "{type}" does not have: {error}'
+        msg = f'routing key "{template}" needs a field that this payload of type "{type}" does not have: {error}'
         raise Unroutable(msg) from error
 
 
@@ -109,6 +113,9 @@ def build_message(  # noqa: PLR0913 - what AMQP lets a producer say of one messa
     ours: dict[str, Any] = dict(headers or {})
     if taken := [name for name in ours if name.startswith(("amqpkit-", "x-"))]:
         msg = f"headers {', '.join(taken)} are not the caller's to set: `amqpkit-` is ours and `x-` is the broker's"
+        raise PublishError(msg)
+    if key is not None and not key:
+        msg = "the idempotency key is empty; leave it out to use the message id"
         raise PublishError(msg)
     ours[h.PUBLISHED_AT] = h.format_instant(now)
     if version != 1:

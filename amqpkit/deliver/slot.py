@@ -154,7 +154,9 @@ class Slot:
             while (task := asyncio.current_task()) is not None and task.cancelling():
                 task.uncancel()
             return Raised(error, self._moment())
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - every failure of a handler is judged by the walk
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - every failure of a handler is judged by the walk
             return Raised(error, self._moment())
         self._handled = True
         return Returned(value, self._moment())

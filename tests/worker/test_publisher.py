@@ -151,6 +151,18 @@ def stored_message(**headers: Any) -> Any:
     return Message(b"{}", Properties(message_id="m-1", headers=headers))
 
 
+async def test_a_routing_key_is_never_filled_with_nothing() -> None:
+    class Maybe(Payload, type="mail.send"):
+        template: str | None = None
+
+    async with Simulator(shape()) as sim:
+        with pytest.raises(Unroutable, match="needs a field that this payload"):
+            await sim.publish(Maybe())
+        with pytest.raises(PublishError, match="idempotency key is empty"):
+            await sim.publish(Mail(template="welcome"), key="")
+        assert sim.ledger() == {}
+
+
 @pytest.mark.parametrize("headers", [{"amqpkit-attempt": 3}, {"x-death": []}])
 async def test_a_caller_cannot_set_our_headers_or_the_brokers(headers: dict[str, Any]) -> None:
     async with Simulator(shape()) as sim:

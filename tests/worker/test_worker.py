@@ -93,6 +93,15 @@ async def test_a_plain_function_runs_in_a_thread_and_may_block() -> None:
     assert threads != [threading.main_thread().name]
 
 
+async def test_a_plain_function_that_raises_stop_iteration_has_failed() -> None:
+    def does(_task: Task, _context: Context) -> None:
+        next(iter(()))
+
+    async with Simulator(topology(), [DoesInThread(does)]) as sim:
+        await sim.publish(Task())
+    assert outcomes(sim.events) == [("retried", "10s", "RuntimeError: the handler raised StopIteration")]
+
+
 async def test_an_abandoned_thread_keeps_its_slot_until_it_ends() -> None:
     """In real time: a thread that ignores its timeout must not let a second one run beside it on one slot."""
     gate, running, most = threading.Event(), 0, 0
