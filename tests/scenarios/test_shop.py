@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from amqpkit.cli.modules import find_consumers
+from amqpkit.deliver.consumer import check_consumers
 from amqpkit.errors import PublishError
 from amqpkit.model import Message, Properties
 from amqpkit.testing.simulator import Simulator
@@ -36,6 +38,13 @@ async def opened(version: str, **crash) -> AsyncIterator[tuple[Simulator, Shop]]
 def letter(simulator, queue):
     (stored,) = simulator.broker.messages(queue)
     return stored
+
+
+def test_its_module_can_be_run_as_it_is():
+    consumers = find_consumers("examples.shop.consumers")
+
+    check_consumers(topology(), consumers)
+    assert {consumer.queue for consumer in consumers} == set(topology().work_queues)
 
 
 async def test_an_email_goes_out_once_after_two_failures_of_the_provider(version):

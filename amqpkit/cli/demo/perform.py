@@ -16,21 +16,21 @@ from amqpkit.cli.demo.memory import MemoryStage
 from amqpkit.cli.demo.play import Stage, check, play
 from amqpkit.cli.demo.screen import Screen
 from amqpkit.cli.demo.script import acts
-from amqpkit.cli.demo.shop import Shop, find_shop
+from amqpkit.cli.demo.shop import Shop, find_shop, shown
 
 FAILED: Final = 1
 TERMINATED: Final = 128 + signal.SIGTERM
 _AFTER_MEMORY: Final = """\
-Next: read {file} and examples/shop/consumers.py, the whole application, then
-  {amqpkit} compile {file}
+Next: read {topology} and {consumers}, the whole application, then
+  {amqpkit} compile {topology}
       what RabbitMQ is asked for
-  make up && {amqpkit} demo --url amqp://guest:guest@127.0.0.1:5672/
+  {up}{amqpkit} demo --url amqp://guest:guest@127.0.0.1:5672/
       the same on RabbitMQ, in real time"""
 _AFTER_BROKER: Final = """\
 What the demo had made on the broker is deleted again.
 Next: make it to stay, and run the shop's consumers until you stop them:
-  {amqpkit} apply {file}
-  {amqpkit} run examples.shop.consumers"""
+  {amqpkit} apply {topology}
+  {amqpkit} run {module} {topology}"""
 
 
 async def in_memory(screen: Screen) -> int:
@@ -41,7 +41,7 @@ async def in_memory(screen: Screen) -> int:
         async with stage.running():
             where = f"a broker in memory that behaves like RabbitMQ {stage.broker.info.version}, in virtual time"
             code = await _perform(stage, shop, screen, where)
-    screen.farewell(_AFTER_MEMORY.format(file=shop.shown, amqpkit=_command()))
+    screen.farewell(_filled(_AFTER_MEMORY, shop))
     return code
 
 
@@ -57,13 +57,13 @@ async def on_broker(screen: Screen, *, url: str, vhost: str | None, api: str | N
         async with LiveStage(shop, place, screen.line).running(use_existing=yes) as stage:
             where = f"RabbitMQ {stage.transport.broker.version}, {place}, with short delays"
             code = await _perform(stage, shop, screen, where)
-    screen.farewell(_AFTER_BROKER.format(file=shop.shown, amqpkit=_command()))
+    screen.farewell(_filled(_AFTER_BROKER, shop))
     return code
 
 
 async def _perform(stage: Stage, shop: Shop, screen: Screen, where: str) -> int:
     script = acts(shop.payloads)
-    screen.opening(where, stage.topology, shop.shown)
+    screen.opening(where, stage.topology, shown(shop.topology_file))
     for number, act in enumerate(script, start=1):
         screen.act(number, act)
         await play(stage, act)
@@ -93,6 +93,16 @@ def _terminable() -> Iterator[None]:
         raise
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
+
+
+def _filled(text: str, shop: Shop) -> str:
+    return text.format(
+        amqpkit=_command(),
+        topology=shown(shop.topology_file),
+        consumers=shown(Path(shop.consumers.__file__ or "")),
+        module=shop.consumers.__name__,
+        up="make up && " if Path("Makefile").is_file() and not shop.is_installed else "",
+    )
 
 
 def _command() -> str:

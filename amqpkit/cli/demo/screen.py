@@ -18,6 +18,15 @@ from amqpkit.model import Topology
 WIDTH: Final = 100
 _NAME, _PATH = 10, 45
 _INDENT: Final = 9 + _NAME + _PATH
+_UNDER: Final = 9 + _NAME + 2
+_ROOM: Final = 30
+"""With less than this beside the path, a long reason goes under it."""
+_WIDE: Final = 95
+"""With less than this a table has no room for reasons."""
+_PROVEN: Final = (
+    "Checked: every message ended as it had to, no work queue and no delay queue holds one any more, "
+    "and each dead letter has its fate, its history and the bytes it was published with."
+)
 _STYLES: Final[Mapping[str, str]] = {
     "published": "bold",
     "begun": "",
@@ -61,62 +70,57 @@ class TextScreen:
 
     def opening(self, where: str, topology: Topology, file: str) -> None:
         """Say what is declared, and how to read what follows."""
-        print_ = self._console.print
-        print_(Text.assemble(("A small shop ", "bold"), f"on {where}"))
-        print_(
-            f"{file} declares {len(topology.work_queues)} work queues; amqpkit has applied them as\n"
+        self._console.print(Text.assemble(("A small shop ", "bold"), f"on {where}."))
+        self._paragraph(
+            f"{file} declares {len(topology.work_queues)} work queues; amqpkit has applied them as "
             f"{len(topology.queues)} queues, {len(topology.exchanges)} exchanges, {len(topology.bindings)} bindings "
             f"and {len(topology.policies)} policies."
         )
-        print_("Each line below: time, message, where it goes, and why.", style="dim")
+        self._paragraph("Each line below: time, message, where it goes, and why.", style="dim")
 
     def act(self, number: int, act: Act) -> None:
         """Announce it, with what to look for."""
         self._console.print()
         self._console.print(f"{number}. {act.title}", style="bold cyan")
-        for line in act.text.splitlines():
-            self._console.print(f"   {line}", style="dim")
+        self._paragraph(act.text, indent=3, style="dim")
         time.sleep(self._pace * 8)
 
     def line(self, line: Line) -> None:
         """Show it in columns."""
-        path = self._arrow.join(line.path)
-        room = max(16, self._console.width - _INDENT)
-        first, *rest = textwrap.wrap(line.text, room) or [""]
-        style = _STYLES[line.kind]
-        self._console.print(
-            Text.assemble(
-                (f"{_clock(line.at):>7}  ", "dim"),
-                f"{line.message:<{_NAME}}",
-                (f"{path:<{_PATH}}", style),
-                (first, style),
-            ),
-            soft_wrap=True,
-        )
+        path, style = self._arrow.join(line.path), _STYLES[line.kind]
+        room = self._console.width - _INDENT
+        beside = len(line.text) <= room or room >= _ROOM
+        first, *rest = textwrap.wrap(line.text, room) if beside else ("", line.text)
+        start = Text.assemble((f"{_clock(line.at):>7}  ", "dim"), f"{line.message:<{_NAME}}")
+        self._console.print(start.append(f"{path:<{_PATH}}{first}".rstrip(), style=style), soft_wrap=True)
         for more in rest:
-            self._console.print(Text(" " * _INDENT + more, style=style), soft_wrap=True)
+            self._console.print(" " * (_INDENT if beside else _UNDER) + more, style=style, soft_wrap=True)
         time.sleep(self._pace)
 
     def closing(self, journeys: Sequence[Journey], topology: Topology, problems: Sequence[str]) -> None:
         """Show the table, the dead letters' owners and the verdict."""
         self._console.print()
-        self._console.print(_table(journeys))
-        self._console.print(_sum(journeys))
-        for line in _owners(journeys, topology):
-            self._console.print(line)
+        wide = self._console.width >= _WIDE
+        self._console.print(_table(journeys, why=wide))
+        self._paragraph(_sum(journeys))
+        if letters := _letters(journeys, topology, why=not wide):
+            self._paragraph("The dead letters, and whose they are, as the file says:")
+            for letter in letters:
+                self._paragraph(letter, indent=2)
         self._console.print()
-        if problems:
-            self._console.print("This is not how it had to end:", style="bold red")
-            for problem in problems:
-                self._console.print(f"  {problem}", style="red")
-        else:
-            self._console.print(
-                "Checked: every message ended as it had to, no work queue and no delay queue holds one any more,",
-                style="green",
-            )
-            self._console.print(
-                "and each dead letter has its fate, its history and the bytes it was published with.", style="green"
-            )
+        if not problems:
+            self._paragraph(_PROVEN, style="green")
+            return
+        self._paragraph("This is not how it had to end:", style="bold red")
+        for problem in problems:
+            self._paragraph(problem, indent=2, style="red")
+
+    def _paragraph(self, text: str, *, indent: int = 0, style: str = "") -> None:
+        space = " " * indent
+        for line in textwrap.wrap(
+            text, self._console.width, initial_indent=space, subsequent_indent=space, break_on_hyphens=False
+        ):
+            self._console.print(line, style=style, soft_wrap=True)
 
     def farewell(self, text: str) -> None:
         """Say it."""
@@ -171,14 +175,15 @@ def _clock(seconds: float) -> str:
     return f"{int(minutes)}:{rest:04.1f}"
 
 
-def _table(journeys: Sequence[Journey]) -> Table:
+def _table(journeys: Sequence[Journey], *, why: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False)
     for name in ("message", "queue"):
         table.add_column(name, no_wrap=True)
     table.add_column("handler\ncalls", justify="right")
     table.add_column("waited\nin retry", no_wrap=True)
     table.add_column("ended", no_wrap=True)
-    table.add_column("why")
+    if why:
+        table.add_column("why")
     for journey in journeys:
         handled = journey.end == HANDLED
         end = HANDLED if handled else f"dead: {journey.end}" if journey.end else "not yet"
@@ -188,7 +193,7 @@ def _table(journeys: Sequence[Journey]) -> Table:
             str(journey.calls),
             ", ".join(journey.delays) or "-",
             Text(end, style="green" if handled else "red"),
-            journey.why or _after(journey),
+            *([journey.why or _after(journey)] if why else []),
         )
     return table
 
@@ -208,15 +213,16 @@ def _sum(journeys: Sequence[Journey]) -> str:
     )
 
 
-def _owners(journeys: Sequence[Journey], topology: Topology) -> list[str]:
+def _letters(journeys: Sequence[Journey], topology: Topology, *, why: bool) -> list[str]:
     """Say whose each dead letter is."""
     lines = []
     for journey in journeys:
         if journey.end not in ("", HANDLED):
             work = topology.work_queues[journey.queue]
             runbook = f", runbook {work.runbook}" if work.runbook else ""
-            lines.append(f"  {work.dead_queue}: {journey.message}, owner {work.owner}{runbook}")
-    return ["The dead letters, and whose they are, as the file says:", *lines] if lines else []
+            reason = f"; {journey.why}" if why else ""
+            lines.append(f"{work.dead_queue}: {journey.message}, owner {work.owner}{runbook}{reason}")
+    return lines
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -62,7 +62,7 @@ def acts(payloads: ModuleType) -> tuple[Act, ...]:
     return (
         Act(
             "Sending e-mail: the provider is down twice, then it works",
-            "The handler raises, and that is all it does. The message waits in a delay queue of the broker,\n"
+            "The handler raises, and that is all it does. The message waits in a delay queue of the broker, "
             "no worker waits with it, and each failure leads to a longer delay.",
             (_email(payloads),),
         ),
@@ -73,25 +73,25 @@ def acts(payloads: ModuleType) -> tuple[Act, ...]:
         ),
         Act(
             "Billing: the bank never answers",
-            "After the last attempt the message becomes a dead letter, with its reason and its history,\n"
+            "After the last attempt the message becomes a dead letter, with its reason and its history, "
             "in a queue that has an owner. Nothing is retried for ever, nothing is thrown away.",
             (_invoice(payloads),),
         ),
         Act(
             "One event, two readers: enrichment fails once, the report never notices",
-            "Each reader has its own queue. A retry returns to the queue that failed and not through\n"
+            "Each reader has its own queue. A retry returns to the queue that failed and not through "
             "the exchange, so the other reader does not see the event twice.",
             (_lead(payloads),),
         ),
         Act(
             "An invalid message: no address to send to",
-            "It fails validation before any handler sees it. No retry can help, so there is none.\n"
+            "It fails validation before any handler sees it. No retry can help, so there is none. "
             "Its bytes are kept as they came.",
             (_nonsense(),),
         ),
         Act(
             "A poison message: it kills every worker that touches it",
-            "The broker takes it back and counts. At the delivery limit of the file, which is 3,\n"
+            "The broker takes it back and counts. At the delivery limit of the file, which is 3, "
             "no further worker is risked.",
             (_bomb(payloads),),
         ),

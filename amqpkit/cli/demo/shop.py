@@ -34,10 +34,15 @@ class Shop:
         return (self.topology_file, self.short_delays_file) if short_delays else (self.topology_file,)
 
     @property
-    def shown(self) -> str:
-        """The topology's path as somebody in this directory would write it."""
-        relative = os.path.relpath(self.topology_file)
-        return str(self.topology_file) if relative.startswith("..") else relative
+    def is_installed(self) -> bool:
+        """Whether it came with an installed amqpkit, not with a clone."""
+        return self.consumers.__name__.startswith("amqpkit.")
+
+
+def shown(path: Path) -> str:
+    """Spell a path as somebody in this directory would."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
 
 
 def find_shop() -> Shop:
