@@ -217,7 +217,7 @@ class Received(Protocol):
 # --- what a handler may say --------------------------------------------------------------------
 
 
-class Verdict(Exception):  # noqa: N818 - a verdict is not always an error
+class Verdict(Exception):
     """What a handler may return or raise instead of a result or a failure."""
 
     def __init__(self, reason: str = "") -> None:
