@@ -103,6 +103,8 @@ def test_a_delay_reaches_an_instant_that_is_as_far_away_as_itself(milliseconds: 
 @pytest.mark.parametrize(
     ("first_seen", "wait", "expected"),
     [
+        (None, timedelta(seconds=30), timedelta(seconds=30)),
+        (None, 2 * DAY, DAY),
         (NOW - 23 * HOUR, 2 * HOUR, HOUR),
         (NOW - 23 * HOUR, HOUR / 2, HOUR / 2),
         (NOW + 100 * DAY, 2 * DAY, DAY),  # forged: it would never be over
