@@ -39,7 +39,7 @@ class Lanes(Generic[T]):
     @property
     def parked(self) -> bool:
         """Whether anything waits here."""
-        return bool(any(self._lanes.values()) or any(self._ids.values()))
+        return any(self._lanes.values()) or any(self._ids.values())
 
     def admit(self, message: T) -> bool:
         """Whether it may be sent now; else it is parked."""
@@ -94,11 +94,9 @@ class Lanes(Generic[T]):
             freed += self._lanes.pop(message.exchange, [])
         return freed
 
-    def clear(self) -> list[T]:
-        """The channel is gone, and what was learnt on it: give all that waited."""
-        parked = [message for lane in (*self._lanes.values(), *self._ids.values()) for message in lane]
-        self.__init__()  # type: ignore[misc]
-        return parked
+    def messages(self) -> list[T]:
+        """All that wait."""
+        return [message for lane in (*self._lanes.values(), *self._ids.values()) for message in lane]
 
     def _takes_id(self, message: T) -> bool:
         if message.message_id is None:

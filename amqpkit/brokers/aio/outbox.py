@@ -160,11 +160,14 @@ class Outbox:
     async def _use(self, link: Link, outlet: Outlet) -> None:
         """Send on one channel until it is lost."""
         sender = asyncio.create_task(self._send(link, outlet), name="amqpkit sender")
+        cause = Loss(0, "the transport is closed")
         ends: set[asyncio.Future[Any]] = {sender, outlet.lost}
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            crash = sender.exception() if sender.done() else None
+            # Without a crash the channel is lost, and the sender may only have seen it before its reason was told.
+            cause = faults.loss(crash) if crash is not None else await asyncio.shield(outlet.lost)
         finally:
-            cause = outlet.lost.result() if outlet.lost.done() else Loss(0, "the transport is closed")
             for task in (sender, *self._checks):
                 task.cancel()
             await asyncio.wait({sender, *self._checks})
@@ -275,7 +278,8 @@ class Outbox:
                 parcel.fail(verdict.kind, verdict.reason)
             else:
                 parcel.fail(PublishUncertain, cause.reason)
-        again = [*self._lanes.clear(), *self._waiting]
+        again = [*self._lanes.messages(), *self._waiting]
+        self._lanes = Lanes()
         if verdict.exchange is not None:
             # All for that exchange would meet the same refusal, and each take the channel with it.
             for parcel in again:
@@ -296,8 +300,9 @@ class Outbox:
                 self._release(self._lanes.dropped(self._waiting.popleft()))
 
     def _fail_waiting(self, reason: str) -> None:
-        for parcel in (*self._lanes.clear(), *self._waiting):
+        for parcel in (*self._lanes.messages(), *self._waiting):
             parcel.fail(PublishTimeout, reason)
+        self._lanes = Lanes()
         self._waiting.clear()
         self._stir()
 

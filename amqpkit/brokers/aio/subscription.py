@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
+import tenacity
 from aiormq.abc import DeliveredMessage
 
 from amqpkit.brokers.aio import faults
@@ -19,6 +20,9 @@ from amqpkit.ports import Clock, Delivery
 
 KEPT_BACK_AFTER = 32
 """Settling frames that are safe for a quorum queue without an answer in between."""
+
+CONSUME_AGAIN = tenacity.wait_random_exponential(multiplier=0.1, max=5)
+"""Shorter than for a connection: a queue that is back should not wait long, and a question costs the broker little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class AioSubscription:
         """Store; `start` begins."""
         self._session, self._order, self._queue = session, order, order.queue
         self._on_event, self._clock = on_event, clock
-        self._backoff = Backoff(clock)
+        self._backoff = Backoff(clock, CONSUME_AGAIN)
         self._epoch: Epoch | None = None
         self._paused = False
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
