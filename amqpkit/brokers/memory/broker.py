@@ -113,7 +113,7 @@ class MemoryBroker:
             while queue.too_many() and (oldest := queue.line.pop()):
                 self._engine.bury(queue, oldest, "maxlen")
         queue.settings = after
-        # Leaving at-least-once deletes the dead letters that wait (broker-read).
+        # Leaving at-least-once deletes the dead letters that wait (probed).
         if not after.keeps_dead_letters:
             self._drop_held(queue, "dropped (at-least-once ended)")
         queue.evaluate()

@@ -243,6 +243,14 @@ async def test_a_consumer_timeout_costs_the_channel_and_the_message_comes_again(
     assert room.broker.ledger() == {"q": ["m"]}
 
 
+async def test_two_late_deliveries_cost_one_consumer(room):
+    await room.read()
+    await asyncio.gather(room.publish(name="a"), room.publish(name="b"))
+    await room.clock.advance("30m")
+    assert room.kinds().count("ConsumerLost") == 1
+    assert len(room.inbox) == 4
+
+
 async def test_pause_is_final_and_what_was_delivered_can_be_settled(room):
     subscription = await room.read()
     await room.publish()
