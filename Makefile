@@ -9,12 +9,13 @@ export PYTHON
 DEMO := $(if $(wildcard .venv/.installed),.venv,.venv-demo)
 COMPOSE = $$(docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
-.PHONY: help demo test test-fast lint pins up down clean
+.PHONY: help demo test test-fast coverage lint pins up down clean
 
 help:
 	@echo 'make demo       watch messages travel through a declared topology, in memory'
 	@echo 'make test       all tests, on RabbitMQ 4.3 and 4.0 (a given one, or containers)'
 	@echo 'make test-fast  the tests that need no broker'
+	@echo 'make coverage   all tests, and which branches none of them takes'
 	@echo 'make lint       style, types, imports, spelling'
 	@echo 'make up, down   a RabbitMQ to play with, at amqp://guest:guest@127.0.0.1:5672/ (needs Docker and Compose)'
 	@echo 'make pins       requirements/*.txt anew from pyproject.toml'
@@ -29,6 +30,9 @@ test: .venv/.installed
 
 test-fast: .venv/.installed
 	.venv/bin/python -m pytest -n $(WORKERS) -m "not broker" $(PYTEST)
+
+coverage: .venv/.installed
+	.venv/bin/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing $(PYTEST)
 
 lint: .venv/.installed
 	.venv/bin/ruff check

@@ -82,7 +82,7 @@ def imported(folder: Path) -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 found.add((node.module or "").partition(".")[0])
-    return found - sys.stdlib_module_names - {"amqpkit", "examples"}
+    return found - sys.stdlib_module_names - {"amqpkit", "examples", "tests"}
 
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
@@ -101,3 +101,12 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
     assert used - declared <= {"aiormq", "pamqp", "yarl", "pydantic-core"}
     # Looked for by name, where it is installed.
     assert declared - used <= {"uvloop"}
+
+
+def test_what_the_tests_import_is_pinned():
+    pins = set(re.findall(r"^([\w.-]+)", (ROOT / "requirements/test.txt").read_text(), re.MULTILINE))
+    homes = importlib.metadata.packages_distributions()
+    used = {
+        home.lower().replace("_", "-").replace(".", "-") for name in imported(ROOT / "tests") for home in homes[name]
+    }
+    assert used <= pins

@@ -31,7 +31,7 @@ def test_the_demo_needs_a_part_of_what_the_tests_need_in_the_same_versions():
     assert "pytest" not in demo
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-fast", "lint", "up", "down", "clean", "help"])
+@pytest.mark.parametrize("target", ["demo", "test", "test-fast", "coverage", "lint", "up", "down", "clean", "help"])
 def test_make_knows_what_to_do(target):
     done = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
