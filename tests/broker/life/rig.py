@@ -19,16 +19,17 @@ from amqpkit.brokers.management.admin import ManagementAdmin
 from amqpkit.declare.compiler import compile_topology
 from amqpkit.declare.spec.parsing import parse
 from amqpkit.deliver.consumer import Consumer, Context
-from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.deliver.worker import Worker
 from amqpkit.events import Event, Settled
 from amqpkit.operate.apply import apply
 from tests.broker.life import ledger
 from tests.broker.life.ledger import Letter
+from tests.broker.life.notes import Note, fail_as_told
 from tests.containers.brokers import Broker
 
 E = TypeVar("E")
+T = TypeVar("T")
 
 ONE_QUEUE = """
 version: 1
@@ -44,20 +45,6 @@ messages:
 """
 
 
-class Note(Payload, type="note"):
-    """A message that says how often it is to fail, and whether it kills its worker."""
-
-    failures: int = 0
-    deadly: bool = False
-    seconds: float = 0.0
-
-
-class TestFailure(Exception):
-    """What a handler of these tests raises."""
-
-    __test__ = False
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a handler, with what its context said."""
@@ -71,13 +58,6 @@ class Call:
 
 
 Act = Callable[[Note, Context], object]
-
-
-def fail_as_told(note: Note, context: Context) -> None:
-    """Fail on as many attempts as the note says."""
-    if context.attempt <= note.failures:
-        msg = f"failure {context.attempt}"
-        raise TestFailure(msg)
 
 
 @dataclass(slots=True)
@@ -127,7 +107,7 @@ def call_of(context: Context) -> Call:
     )
 
 
-async def until(holds: Callable[[], object | Awaitable[object]], what: str, *, within: float = 15.0) -> None:
+async def until(holds: Callable[[], object | Awaitable[object]], what: str, *, within: float = 30.0) -> None:
     """Wait until a condition holds; fail, saying what was awaited, when it does not in time."""
     deadline = time.monotonic() + within
     while True:
@@ -210,6 +190,10 @@ class Rig:
         path = f"queues/{quote(self.broker.vhost, safe='')}/{quote(queue, safe='')}"
         _, answer = await asyncio.to_thread(self.broker.http, "GET", path)
         return dict(answer)
+
+    async def in_thread(self, read: Callable[..., T], *arguments: Any) -> T:
+        """Call something blocking with the broker's URL and further arguments."""
+        return await asyncio.to_thread(read, self.broker.url, *arguments)
 
     async def take(self) -> list[Letter]:
         """Take every message out of every queue."""

@@ -6,7 +6,8 @@ from pika.spec import BasicProperties
 
 from amqpkit.events import BadHeader, Begun
 from amqpkit.model import DeadLetter, Discard
-from tests.broker.life.rig import Call, Note, Rig, TestFailure, applied, by_queue, fail_as_told, handling, until
+from tests.broker.life.notes import Note, TestFailure, fail_as_told
+from tests.broker.life.rig import Call, Rig, applied, by_queue, handling, until
 
 DELAYS = ["300ms", "600ms", "900ms"]
 
