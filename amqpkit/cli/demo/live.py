@@ -17,11 +17,12 @@ from amqpkit.cli.demo.worker import read
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.errors import AmqpkitError, BrokerError
 from amqpkit.events import Consuming, Event
-from amqpkit.operate.apply import apply
+from amqpkit.operate.apply import perform, prepare
 from amqpkit.operate.compare import Step
 from amqpkit.ports import Admin, Transport
 
 _LIMIT: Final = 60.0
+_LOOK: Final = 0.1
 _RESTARTS: Final = 10
 
 
@@ -55,8 +56,10 @@ class LiveStage:
                         self._worker.result()
                         return done()
                     self._news.clear()
+                    # not wait_for: before Python 3.12 it loses a cancellation that comes together with the news
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._news.wait(), 0.1)
+                        async with asyncio.timeout(_LOOK):
+                            await self._news.wait()
         return done()
 
     @asynccontextmanager
@@ -68,9 +71,9 @@ class LiveStage:
         async with administered(self._place) as (admin, _), _opened(self.transport):
             if not use_existing:
                 await self._refuse_existing(admin)
-            steps: list[Step] = []
+            todo = await prepare(self.topology, admin)
             try:
-                report = await apply(self.topology, admin, on_step=steps.append)
+                report = await perform(todo, self.topology, admin)
                 for warning in report.warnings:
                     print(f"warning: {warning}", file=sys.stderr)
                 async with self._working():
@@ -78,7 +81,7 @@ class LiveStage:
                     self._began = time.monotonic()
                     yield self
             finally:
-                await asyncio.shield(_undo(admin, steps))
+                await asyncio.shield(_undo(admin, todo.steps))
 
     async def _refuse_existing(self, admin: Admin) -> None:
         wanted = {queue.name for queue in self.topology.queues}
@@ -171,8 +174,8 @@ async def _opened(transport: Transport) -> AsyncIterator[None]:
         await transport.close()
 
 
-async def _undo(admin: Admin, steps: list[Step]) -> None:
-    """Delete what was made, and put back the policies that were overwritten."""
+async def _undo(admin: Admin, steps: tuple[Step, ...]) -> None:
+    """Delete what was made, and put back the policies that were overwritten; a step not done is no harm."""
     for step in reversed(steps):
         if step.replaces is None:
             await admin.delete(step.wanted)

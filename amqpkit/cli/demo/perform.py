@@ -19,6 +19,7 @@ from amqpkit.cli.demo.script import acts
 from amqpkit.cli.demo.shop import Shop, find_shop, shown
 
 FAILED: Final = 1
+QUIET: Final = ("amqpkit", "aio_pika", "aiormq")
 TERMINATED: Final = 128 + signal.SIGTERM
 _AFTER_MEMORY: Final = """\
 Next: read {topology} and {consumers}, the whole application, then
@@ -115,11 +116,12 @@ def _command() -> str:
 
 @contextmanager
 def _quiet_log() -> Iterator[None]:
-    """Leave the telling to the demo: the worker's warnings say the same in other words."""
-    log = logging.getLogger("amqpkit")
-    before = log.level
-    log.setLevel(logging.ERROR)
+    """Leave the telling to the demo: the logs say the same in other words."""
+    before = {name: logging.getLogger(name).level for name in QUIET}
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        log.setLevel(before)
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)

@@ -66,7 +66,8 @@ async def _until_input_ends(stop: Callable[[], None]) -> None:
 
 def main() -> int:
     """Read what to do, do it."""
-    logging.getLogger("amqpkit").setLevel(logging.ERROR)
+    for name in ("amqpkit", "aio_pika", "aiormq"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     orders: dict[str, Any] = json.loads(sys.stdin.readline())
     try:
         asyncio.run(work(orders["url"], orders["files"]))
