@@ -84,7 +84,7 @@ async def test_a_worker_killed_around_the_retry_copy_loses_nothing(broker, nurse
 
 
 async def publish_many(rig: Rig, notes: list[Note], effects: Effects) -> tuple[set[str], int]:
-    """Publish through every fault, not far ahead of the work; return the ids that were confirmed, and how many were not."""
+    """Publish through every fault, not far ahead of the work; return the confirmed ids, and how many were not."""
     confirmed: set[str] = set()
     failed = 0
     for start in range(0, len(notes), 100):
