@@ -12,6 +12,7 @@ from typing import Any
 from aiormq.abc import DeliveredMessage
 
 from amqpkit.brokers.aio import codec, faults
+from amqpkit.brokers.aio.tasks import stop
 from amqpkit.brokers.aio.wire import Inlet
 from amqpkit.model import Properties
 
@@ -75,8 +76,7 @@ class Settlements:
 
     async def close(self) -> None:
         """Send nothing more."""
-        self._flusher.cancel()
-        await asyncio.wait({self._flusher})
+        await stop(self._flusher)
 
     def _soil(self) -> None:
         self._dirty.set()

@@ -13,6 +13,7 @@ from amqpkit.brokers.aio.blame import blame
 from amqpkit.brokers.aio.faults import Loss
 from amqpkit.brokers.aio.lanes import Lanes
 from amqpkit.brokers.aio.session import Backoff, Link, Session
+from amqpkit.brokers.aio.tasks import stop
 from amqpkit.brokers.aio.wire import Channel, Fate, Outlet, Publish
 from amqpkit.errors import (
     BrokerError,
@@ -127,8 +128,7 @@ class Outbox:
                     await self._stirred.wait()
         self._closed = "the transport is closed"
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait({self._keeper})
+            await stop(self._keeper)
         self._fail_waiting(self._closed)
 
     def _note_crash(self, keeper: asyncio.Task[None]) -> None:
@@ -168,9 +168,7 @@ class Outbox:
             # Without a crash the channel is lost, and the sender may only have seen it before its reason was told.
             cause = faults.loss(crash) if crash is not None else await asyncio.shield(outlet.lost)
         finally:
-            for task in (sender, *self._checks):
-                task.cancel()
-            await asyncio.wait({sender, *self._checks})
+            await stop(sender, *self._checks)
             self._checks.clear()
             await outlet.close()
             self._settle_all(cause)

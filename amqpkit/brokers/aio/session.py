@@ -18,6 +18,7 @@ from yarl import URL
 
 from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.faults import Loss
+from amqpkit.brokers.aio.tasks import guarded, stop
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.errors import AccessRefused, BrokerError, ConnectionFailed
 from amqpkit.events import Connected, ConnectionLost, OnEvent
@@ -105,7 +106,7 @@ async def connect(address: Address) -> Link:
     # Not aio_pika.connect(): it drops a connection that failed unclosed, which its destructor then tries to close.
     connection = aio_pika.Connection(address.target, client_properties={"connection_name": address.name})
     try:
-        await connection.connect(timeout=address.timeout)
+        await guarded(connection.connect)(timeout=address.timeout)
     except BaseException as error:
         await connection.close()
         if isinstance(error, faults.TROUBLE):
@@ -126,7 +127,7 @@ async def hang_up(link: Link) -> None:
     """Close politely, but do not wait for a broker that is stuck."""
     with suppress(*faults.TROUBLE):
         async with asyncio.timeout(CLOSE_TIMEOUT):
-            await link.connection.close()
+            await guarded(link.connection.close)()
     # Once more if that took too long: nothing is left to wait for, and its destructor finds it closed.
     await link.connection.close()
 
@@ -182,8 +183,7 @@ class Session:
     async def close(self) -> None:
         """End the connection for good; who waits for it gets ConnectionFailed."""
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait({self._keeper})
+            await stop(self._keeper)
         link = self.standing
         self._give_up(ConnectionFailed("the transport is closed"))
         if link is not None:

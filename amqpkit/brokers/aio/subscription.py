@@ -13,6 +13,7 @@ from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.delivery import AioDelivery, Settlements
 from amqpkit.brokers.aio.faults import Loss
 from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Backoff, Session
+from amqpkit.brokers.aio.tasks import stop
 from amqpkit.brokers.aio.wire import Inlet
 from amqpkit.errors import AccessRefused, BrokerError, QueueMissing
 from amqpkit.events import ConsumerLost, Consuming, OnEvent
@@ -65,6 +66,9 @@ class Epoch:
 
     async def stop(self) -> None:
         """Have no more delivered; raises one of faults.TROUBLE."""
+        if self._stopped:
+            # To cancel once more would not wait for the queue, and so must not count as if it had.
+            return
         await self.settlements.flush()
         sent = self.settlements.sent
         await self.inlet.cancel()
@@ -87,7 +91,7 @@ class Epoch:
         cancel once more does not, nor do other round trips (2 of 10), nor 5 ms (2 of 10).
         """
         await self.settlements.flush()
-        if self.inlet.stands and not self._stopped:
+        if self.inlet.stands:
             await self.stop()
             await self.settlements.flush()
         if self.inlet.stands and self.settlements.sent - self._safe > KEPT_BACK_AFTER:
@@ -145,8 +149,7 @@ class AioSubscription:
 
     async def _stop(self) -> None:
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait({self._keeper})
+            await stop(self._keeper)
 
     def _note_crash(self, keeper: asyncio.Task[None]) -> None:
         # A fault of ours or of a listener: it must reach whoever waits, not vanish with the task.

@@ -27,6 +27,7 @@ from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.codec import Encoded
 from amqpkit.brokers.aio.faults import Loss
 from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Link
+from amqpkit.brokers.aio.tasks import guarded
 
 RPC_TIMEOUT = 30.0
 """For a question to a broker that is there; aiormq closes the channel on a timeout."""
@@ -93,6 +94,7 @@ class Channel:
         outer.close_callbacks.add(lambda _sender, error: self.end(faults.loss(error)))
 
     @classmethod
+    @guarded
     async def open(cls, link: Link, *, confirms: bool = False) -> Self:
         """Open a channel; raises one of faults.TROUBLE."""
         async with asyncio.timeout(RPC_TIMEOUT):
@@ -120,6 +122,7 @@ class Channel:
         await self._inner.write_queue.put(ChannelFrame(payload=payload, should_close=False, drain_future=drained))
         await drained
 
+    @guarded
     async def close(self) -> None:
         """Close it politely, unless it is lost or the broker is stuck."""
         self.end(Loss(0, "closed"))
@@ -127,6 +130,7 @@ class Channel:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await self._outer.close()
 
+    @guarded
     async def has_exchange(self, name: str) -> bool:
         """Ask by a passive declare, which a wrong name answers by closing the channel; raises one of faults.TROUBLE."""
         try:
@@ -138,6 +142,7 @@ class Channel:
             return True
         return True
 
+    @guarded
     async def messages_ready(self, queue: str) -> int:
         """Ask by a passive declare; raises one of faults.TROUBLE."""
         answer = await self._inner.rpc(QueueDeclareFrame(queue=queue, passive=True), timeout=RPC_TIMEOUT)
@@ -201,10 +206,12 @@ class Inlet(Channel):
         self._inner.on_consumer_cancel_callbacks.add(lambda _frame: self.end(cancelled))
         self._tag = await self._consume(prefetch, deliver)
 
+    @guarded
     async def cancel(self) -> None:
         """Stop deliveries; what was delivered can still be settled. Raises one of faults.TROUBLE."""
         await self._inner.basic_cancel(self._tag, timeout=CANCEL_TIMEOUT)
 
+    @guarded
     async def catch_up(self) -> None:
         """Let the queue catch up with this channel, by a consumer that comes and goes; raises one of faults.TROUBLE."""
         extra: list[DeliveredMessage] = []
@@ -214,6 +221,7 @@ class Inlet(Channel):
             # It was given one after all. On 4.3 a nack does not count as a failed delivery, a closed channel does.
             await self.write(self.nacks((message.delivery_tag or 0, True) for message in extra))
 
+    @guarded
     async def _consume(self, prefetch: int, deliver: Deliver, arguments: dict[str, Any] | None = None) -> str:
         async def callback(message: DeliveredMessage) -> None:
             # aiormq makes a task of this for each delivery; there is no public way around.
