@@ -3,6 +3,7 @@
 Each command lives in its own module, which is imported only when the command runs.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -58,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     `arguments` are `sys.argv` without the program by default. Raises nothing that amqpkit raises on
     purpose; a programming error keeps its traceback.
     """
+    for client in ("aio_pika", "aiormq"):
+        # every loss is told by our own errors and events; these would print it again, or half of it
+        logging.getLogger(client).setLevel(logging.CRITICAL)
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = build(words[0] if words else None)(words)

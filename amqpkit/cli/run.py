@@ -62,8 +62,6 @@ async def run(  # noqa: PLR0913 - a command's options
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s", force=True
     )
     logging.getLogger("amqpkit").setLevel(logging.DEBUG if verbose else logging.INFO)
-    for noisy in ("aio_pika", "aiormq"):
-        logging.getLogger(noisy).setLevel(logging.CRITICAL)  # every loss is told by our own events
     topology = load_topology(*topology_files(files), environ=os.environ)
     url = (connection or BrokerOptions()).broker(topology.vhost)
     tally: Counter[str] = Counter()
