@@ -74,12 +74,16 @@ class QuorumLine:
     def pop(self) -> Stored | None:
         """Give out the next one."""
         if self._returned:
-            return self._returned.popleft()
+            return self._out(self._returned)
         level = self._next_level()
         if level is None:
             return None
-        self._turn = (self._turn + 1) % 3
-        return self._lanes[level].popleft()
+        return self._out(self._lanes[level])
+
+    def _out(self, lane: deque[Stored]) -> Stored:
+        """Take a lane's head; on 4.0 whatever leaves has had its turn, the expired too."""
+        self._turn = (self._turn + (lane is not self._returned)) % 3
+        return lane.popleft()
 
     def _next_level(self) -> int | None:
         waiting = [level for level, lane in self._lanes.items() if lane]
@@ -101,7 +105,7 @@ class QuorumLine:
     def pop_expired(self, now: int) -> Stored | None:
         """Give out a message at a head whose deadline has come."""
         lane = next((lane for lane in self._heads() if _due(lane[0], now)), None)
-        return lane.popleft() if lane else None
+        return self._out(lane) if lane else None
 
     def next_deadline(self) -> int | None:
         """Say when the earliest head is due."""

@@ -218,6 +218,17 @@ async def test_quorum_priorities_are_strict_on_4_3_and_two_to_one_on_4_0(make_la
     assert lab.drained("q") == served.split()
 
 
+@pytest.mark.parametrize(("version", "served"), [("4.3", ["high", "low"]), ("4.0", ["low", "high"])])
+async def test_what_expires_has_had_its_turn_among_the_priorities_of_4_0(make_lab, version, served):  # §2.4
+    lab = make_lab(version)
+    lab.queue("q")
+    lab.publish("q", "first", "second", expiration="1")
+    await lab.clock.advance("1s")
+    lab.publish("q", "low", priority=0)
+    lab.publish("q", "high", priority=9)
+    assert lab.drained("q") == served
+
+
 async def test_a_returned_low_one_precedes_waiting_high_ones(lab):  # §2.4
     lab.queue("q")
     lab.publish("q", "low", priority=0)
