@@ -32,6 +32,8 @@ class Seen:
     headers: Mapping[str, Any]
 
 
+Result = Answer | tuple[Seen, ...]
+
 Depths = Mapping[str, int]
 """How many messages are ready, by queue."""
 
@@ -40,7 +42,7 @@ Depths = Mapping[str, int]
 class Moment:
     """What a step gave (nothing, for a wait or an empty queue), and what was ready once all had come to rest."""
 
-    result: Answer | Seen | None
+    result: Result
     depths: Depths
 
 

@@ -11,8 +11,8 @@ from amqpkit.brokers.memory.clock import VirtualClock
 from amqpkit.brokers.memory.queue import Way
 from amqpkit.brokers.memory.stored import delivered_properties
 from amqpkit.model import DeclaredObject, Message, Properties
-from tests.twin.differential.course import Answer, Course, Depths, Moment, Seen, plain
-from tests.twin.differential.script import Get, Publish, Script, Settle, Step, Wait
+from tests.twin.differential.course import Answer, Course, Depths, Moment, Result, Seen, plain
+from tests.twin.differential.script import Get, Publish, Script, Settle, Step, Wait, in_order
 
 # Steps follow one another in time, so that of two messages one is older; far less than any TTL.
 STEP_SECONDS = 0.05
@@ -38,7 +38,7 @@ async def _play(script: Script, version: str) -> Course:
         result = client.perform(step)
         await clock.advance(step.seconds if isinstance(step, Wait) else STEP_SECONDS)
         moments.append(Moment(result, client.depths(script)))
-    return Course(tuple(moments), {queue: tuple(client.drain(queue)) for queue in script.queues})
+    return Course(tuple(moments), {queue: client.drain(queue) for queue in script.queues})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Client:
     broker: MemoryBroker
     connection: Connection
 
-    def perform(self, step: Step) -> Answer | Seen | None:
+    def perform(self, step: Step) -> Result:
         """Do one step; waiting is the clock's affair."""
         match step:
             case Publish():
@@ -56,15 +56,15 @@ class Client:
             case Get():
                 return self._get(step)
             case Wait():
-                return None
+                return ()
 
     def depths(self, script: Script) -> Depths:
         """Count what is ready."""
         return {queue: self.broker.depth(queue) for queue in script.queues}
 
-    def drain(self, queue: str) -> list[Seen]:
-        """Get and ack all that is ready."""
-        return [seen for _ in range(self.broker.depth(queue)) if (seen := self._get(Get(queue, Settle.ACK)))]
+    def drain(self, queue: str) -> tuple[Seen, ...]:
+        """Get all that is ready."""
+        return self._get(Get(queue, (Settle.ACK,) * self.broker.depth(queue)))
 
     def _publish(self, step: Publish) -> Answer:
         properties = Properties(message_id=step.message_id, priority=step.priority, expiration=step.expiration)
@@ -79,20 +79,20 @@ class Client:
         )
         return ANSWERS[fates[0]]
 
-    def _get(self, step: Get) -> Seen | None:
+    def _get(self, step: Get) -> tuple[Seen, ...]:
         channel = self.broker.open_channel(self.connection)
-        out = self._take(channel, step.queue)
-        seen = _seen(out, self.broker) if out else None
-        if out:
-            self._settle(out, step.settle)
+        taken = [out for _ in step.settles for out in self._take(channel, step.queue)]
+        seen = tuple(_seen(out, self.broker) for out in taken)
+        for out, settle in in_order(taken, step):
+            self._settle(out, settle)
         self.broker.close_channel(channel)
         return seen
 
-    def _take(self, channel: Channel, queue: str) -> Outstanding | None:
-        """Get one message, as `basic.get` would: by a consumer that is gone at once."""
+    def _take(self, channel: Channel, queue: str) -> list[Outstanding]:
+        """Get one message if there is one, as `basic.get` would: by a consumer that is gone at once."""
         inbox: list[Outstanding] = []
         self.broker.cancel(self.broker.consume(channel, queue, prefetch=1, deliver=inbox.append))
-        return inbox[0] if inbox else None
+        return inbox
 
     def _settle(self, out: Outstanding, settle: Settle) -> None:
         match settle:

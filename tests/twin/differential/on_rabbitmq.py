@@ -14,8 +14,8 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import NackError, UnroutableError
 
-from tests.twin.differential.course import Answer, Course, Depths, Moment, Seen, plain
-from tests.twin.differential.script import Get, Publish, Script, Settle, Step, Wait
+from tests.twin.differential.course import Answer, Course, Depths, Moment, Result, Seen, plain
+from tests.twin.differential.script import Get, Publish, Script, Settle, Step, Wait, in_order
 
 # What a step sets off (a give-back, a dead letter, a limit that closes a queue) may come after its answer, and not
 # all of it shows in a count: it has come to rest when the counts are right a few times in a row.
@@ -73,7 +73,7 @@ class Client:
     connection: BlockingConnection
     channel: BlockingChannel
 
-    def perform(self, step: Step) -> Answer | Seen | None:
+    def perform(self, step: Step) -> Result:
         """Do one step and give the broker's answer."""
         match step:
             case Publish():
@@ -82,7 +82,7 @@ class Client:
                 return self._get(step)
             case Wait():
                 self.connection.sleep(step.seconds)
-                return None
+                return ()
 
     def rest(self, expected: Depths) -> Depths:
         """Count what is ready once it is as expected and stays so, or when patience ends."""
@@ -97,8 +97,8 @@ class Client:
 
     def drain(self, queue: str) -> Iterator[Seen]:
         """Get all that is ready."""
-        while seen := self._get(Get(queue, Settle.ACK)):
-            yield seen
+        while seen := self._get(Get(queue, (Settle.ACK,))):
+            yield from seen
 
     def _depths(self) -> Depths:
         counted = (self.channel.queue_declare(queue, passive=True).method for queue in self.script.queues)
@@ -116,20 +116,28 @@ class Client:
             return Answer.RETURNED
         return Answer.CONFIRMED
 
-    def _get(self, step: Get) -> Seen | None:
+    def _get(self, step: Get) -> tuple[Seen, ...]:
         channel = self.connection.channel()
-        method, properties, _ = channel.basic_get(step.queue)
-        if method is None or method.delivery_tag is None or properties is None:
-            channel.close()
-            return None
-        _settle(channel, method.delivery_tag, step.settle)
+        taken = [got for _ in step.settles for got in _take(channel, step.queue)]
+        for (tag, _), settle in in_order(taken, step):
+            _settle(channel, tag, settle)
         channel.close()
-        return Seen(
-            properties.message_id,
-            method.exchange,
-            method.routing_key,
-            method.redelivered,
-            plain(properties.headers),
+        return tuple(seen for _, seen in taken)
+
+
+def _take(channel: BlockingChannel, queue: str) -> Iterator[tuple[int, Seen]]:
+    """Get one message if there is one, with its delivery tag."""
+    method, properties, _ = channel.basic_get(queue)
+    if method is not None and method.delivery_tag is not None and properties is not None:
+        yield (
+            method.delivery_tag,
+            Seen(
+                properties.message_id,
+                method.exchange,
+                method.routing_key,
+                method.redelivered,
+                plain(properties.headers),
+            ),
         )
 
 

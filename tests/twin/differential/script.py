@@ -9,13 +9,15 @@ queue behind it that leads back or to an end, and a queue on the side that a fan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from amqpkit.model import Binding, Exchange, Queue, Topology
+
+T = TypeVar("T")
 
 # Generous: what a script does between two waits takes about a second, and must not take as long as this.
 TTL_SECONDS = 4.0
@@ -47,10 +49,11 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Get one message on a channel of its own, settle it, close the channel."""
+    """Get a message for each of `settles` on one channel, settle them, first or last one first, close the channel."""
 
     queue: str
-    settle: Settle
+    settles: tuple[Settle, ...]
+    backwards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,12 @@ class Wait:
     """Do nothing until all has expired that had a TTL when the wait began."""
 
     seconds: float = WAIT_SECONDS
+
+
+def in_order(taken: Sequence[T], step: Get) -> list[tuple[T, Settle]]:
+    """Pair what was got, which may be less than was wanted, with what becomes of it, in the order of settling."""
+    pairs = list(zip(taken, step.settles, strict=False))
+    return pairs[::-1] if step.backwards else pairs
 
 
 Step = Publish | Get | Wait
@@ -149,7 +158,8 @@ def _steps(random: Random, names: Names) -> Iterator[Step]:
                 yield Publish(f"m{number}", exchange, key, random.choice(priorities), random.choice(expirations))
             case "get":
                 queue = random.choice(["work", "work", "wait", "dlq"])
-                yield Get(names[queue], random.choice(list(Settle)))
+                settles = random.choices(list(Settle), k=random.choice([1, 1, 2, 3]))
+                yield Get(names[queue], tuple(settles), random.choice([False, True]))
             case _ if waits < MOST_WAITS:
                 waits += 1
                 yield Wait()
