@@ -79,7 +79,14 @@ class Refused(BrokerError):
     """
 
     def __init__(  # noqa: PLR0913 - an error's five facts
-        self, *, object: str, reason: str, argument: str = "", wanted: str = "", actual: str = "", remedy: str = ""
+        self,
+        *,
+        object: str,  # noqa: A002 - the word that the field's people use
+        reason: str,
+        argument: str = "",
+        wanted: str = "",
+        actual: str = "",
+        remedy: str = "",
     ) -> None:
         """Put the facts into one sentence."""
         self.object, self.reason, self.argument = object, reason, argument

@@ -26,7 +26,7 @@ class Simulator:
     Handlers that wait must wait with `clock.sleep`, or real time passes.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only settings, each with its default
         self,
         topology: Topology,
         consumers: Iterable[Consumer[Any]] = (),

@@ -213,7 +213,7 @@ def numbers() -> Any:
         (Verdict("?"), "a Verdict"),
         (numbers(), "a generator"),
     ],
-    ids=repr,
+    ids=["class", "class with a time", "bare verdict", "generator"],
 )
 def test_what_is_neither_result_nor_verdict_is_a_failure_and_not_acked(said: object, name: str) -> None:
     hands, end = play(got(), says=said)
