@@ -168,10 +168,13 @@ class Outbox:
             # Without a crash the channel is lost, and the sender may only have seen it before its reason was told.
             cause = faults.loss(crash) if crash is not None else await asyncio.shield(outlet.lost)
         finally:
-            await stop(sender, *self._checks)
-            self._checks.clear()
-            await outlet.close()
+            # Told before anything is awaited: whoever stops this task may lose patience with a broker that is stuck.
+            checks, self._checks = self._checks, set()
+            for task in (sender, *checks):
+                task.cancel()
             self._settle_all(cause)
+            await stop(sender, *checks)
+            await outlet.close()
         if not sender.cancelled():
             sender.result()
 

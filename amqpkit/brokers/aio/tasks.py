@@ -10,11 +10,11 @@ from aiormq.exceptions import ConnectionClosed
 P = ParamSpec("P")
 R = TypeVar("R")
 
-AGAIN_AFTER: Final = 0.5
-"""Seconds before a task that has not ended is cancelled once more."""
+AGAIN_AFTER: Final = 6.0
+"""Seconds before a task that has not ended is cancelled once more: longer than it may take to tidy up."""
 
 
-async def stop(*tasks: asyncio.Task[Any]) -> None:
+async def stop(*tasks: asyncio.Task[Any], again_after: float = AGAIN_AFTER) -> None:
     """Cancel tasks until they have ended.
 
     Once is not enough: before Python 3.12 `asyncio.wait_for`, which each RPC of aiormq goes through, swallows a
@@ -24,7 +24,7 @@ async def stop(*tasks: asyncio.Task[Any]) -> None:
     while running:
         for task in running:
             task.cancel()
-        _, running = await asyncio.wait(running, timeout=AGAIN_AFTER)
+        _, running = await asyncio.wait(running, timeout=again_after)
 
 
 def guarded(call: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:

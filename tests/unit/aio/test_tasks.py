@@ -22,7 +22,7 @@ async def test_a_task_that_swallows_a_cancellation_is_cancelled_again():
     task = asyncio.create_task(stubborn())
     await asyncio.sleep(0)
 
-    await stop(task)
+    await stop(task, again_after=0.01)
 
     assert swallowed == 1
     assert task.cancelled()
