@@ -27,7 +27,7 @@ def fill_a_strangers_queue(url: str, number: int) -> None:
 def crash_while_reading(url: str, queue: str, times: int) -> None:
     """Read a whole queue and go down with it, so often."""
     for _ in range(times):
-        channel = open_channel(url)
+        channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
         while channel.basic_get(queue)[0] is not None:
             pass
         try:
@@ -44,13 +44,14 @@ async def test_no_letter_is_lost_to_a_policy_for_all_queues_nor_to_thirty_crashi
         assert status == 201, answer
         consumer, _ = handling("work")
         async with rig.working(consumer):
-            sent = [await rig.publish(failures=99) for _ in range(15)]
+            sent = [await rig.publish(failures=99) for _ in range(8)]
             await until(lambda: all_there(rig, len(sent)), "all are dead")
             await until(lambda: len(rig.settled()) == 4 * len(sent), "all are settled")
 
         await rig.in_thread(fill_a_strangers_queue, len(sent))
-        for queue in ("work.dlq", "stranger"):
-            await rig.in_thread(crash_while_reading, queue, 30)
+        await rig.in_thread(crash_while_reading, "work.dlq", 30)
+        if "delivery-limit" in DEFINITIONS[name]:
+            await rig.in_thread(crash_while_reading, "stranger", 21)
         await until(lambda: all_there(rig, len(sent)), "the letters are back")
         assert await rig.ready("stranger") < len(sent), "the policy is harmless, and this test proves nothing"
         assert await rig.ledger() == {"work.dlq": Counter(sent)}

@@ -49,7 +49,7 @@ async def test_a_queue_that_is_missing_at_the_start_is_an_error_that_names_the_r
     async with applied(broker) as rig:
         await delete(rig, "work")
         consumer, _ = handling("work")
-        with pytest.raises(QueueMissing, match='"work" does not exist.*amqpkit apply'):
+        with pytest.raises(QueueMissing, match=r'"work" does not exist.*amqpkit apply'):
             async with rig.working(consumer):
                 pass
         assert not await exists(rig, "work")
@@ -85,6 +85,7 @@ async def test_a_connection_that_fails_comes_back_and_nothing_is_lost(broker, fa
         async with rig.working(consumer, url=proxy.redirect(broker.url), heartbeat=1) as worker:
             sent = [await rig.publish() for _ in range(15)]
             await until(lambda: len(calls.begun) == 10, "a prefetch is begun")
+            proxy.refuse()
             FAULTS[fault](proxy)
             sent += [await rig.publish() for _ in range(15)]
             await until(lambda: {event.purpose for event in rig.told(ConnectionLost)} == {"consume", "publish"}, "lost")

@@ -60,6 +60,8 @@ class Effects:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._offset = 0
+        self._seen: dict[str, list[Effect]] = {}
 
     def add(self, what: str, message_id: str | None = None, attempt: int = 0, pid: int | None = None) -> None:
         """Append a line: one write, so that it is there whole or not at all."""
@@ -71,15 +73,24 @@ class Effects:
             os.close(handle)
 
     def read(self, what: str) -> list[Effect]:
-        """Give all effects of a kind, in order."""
-        if not self.path.exists():
-            return []
-        lines = self.path.read_text(encoding="utf-8").splitlines()
-        return [effect for effect in (Effect(*json.loads(line)) for line in lines) if effect.what == what]
+        """Give all effects of a kind, in order; only what is new is read from the file."""
+        self._catch_up()
+        return self._seen.get(what, [])
 
     def count(self, what: str) -> Counter[str | None]:
         """Count the effects of a kind by message id."""
         return Counter(effect.message_id for effect in self.read(what))
+
+    def _catch_up(self) -> None:
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            new = file.read()
+        self._offset += len(new)
+        for line in new.decode().splitlines():
+            effect = Effect(*json.loads(line))
+            self._seen.setdefault(effect.what, []).append(effect)
 
 
 def die() -> None:
