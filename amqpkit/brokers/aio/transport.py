@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 
 from amqpkit.brokers.aio import faults
-from amqpkit.brokers.aio.clock import SystemClock
 from amqpkit.brokers.aio.outbox import Outbox
 from amqpkit.brokers.aio.session import Address, Session
 from amqpkit.brokers.aio.subscription import AioSubscription, Order
 from amqpkit.brokers.aio.wire import Channel
+from amqpkit.brokers.clock import SystemClock
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.errors import ConnectionFailed
 from amqpkit.events import OnEvent, ignore
