@@ -226,6 +226,7 @@ class Engine:
         letter = onward(dead, settings.dead_letter_exchange, settings.dead_letter_key)
         if settings.keeps_dead_letters:
             queue.held.append(Held(letter))
+            queue.evaluate()  # it counts until its target has it, and may fill the queue for that moment (measured)
             self.ledger.moved(letter.id, queue.name, "held", self.clock.now())
             return
         targets = self._targets(letter)

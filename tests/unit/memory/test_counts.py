@@ -239,6 +239,25 @@ async def test_a_returned_low_one_precedes_waiting_high_ones(lab):  # §2.4
     assert lab.drained("q") == ["low", "high"]
 
 
+async def test_a_dead_letter_on_its_way_counts_and_may_close_its_queue(lab):  # §2.2, measured on both
+    lab.queue("dlq")
+    dead_letters = {
+        "dead_letter_strategy": "at-least-once",
+        "dead_letter_exchange": "",
+        "dead_letter_routing_key": "dlq",
+    }
+    lab.queue("q", max_length=3, overflow="reject-publish", **dead_letters)
+    lab.publish("q", *"abcd")
+    reader = lab.read("q", prefetch=2)  # two are left, which opens the queue
+    lab.broker.cancel(reader.consumer)
+
+    lab.broker.requeue(reader.inbox[0])
+    lab.broker.refuse(reader.inbox[1])
+
+    assert lab.broker.ledger() == {"dlq": ["b"], "q": ["a", "c", "d"]}
+    assert lab.publish("q", "e") == [Fate.NACKED]
+
+
 async def test_classic_priorities_need_x_max_priority_and_are_capped_by_it(lab):  # §2.4
     lab.queue("plain", "classic")
     lab.queue("ranked", "classic", max_priority=5)
