@@ -148,18 +148,20 @@ def _queue(name: str, kind: str, **arguments: Any) -> Queue:
 
 
 def _steps(random: Random, names: Names) -> Iterator[Step]:
+    """Publish a few, then do this and that; rarely ack, which ends a story."""
     priorities = [None, 0, 9] if random.random() < 0.3 else [None]
     expirations = [None, None, f"{TTL_SECONDS * 1000:.0f}"] if random.random() < 0.3 else [None]
+    settles = [*Settle, *(each for each in Settle if each is not Settle.ACK)]
     waits = 0
-    for number in range(random.randint(6, 16)):
-        match random.choices(["publish", "get", "wait"], weights=[6, 6, 1])[0]:
+    for number in range(random.randint(8, 18)):
+        match random.choices(["publish", "get", "wait"], weights=[5, 5, 1] if number > 2 else [1, 0, 0])[0]:
             case "publish":
                 exchange, key = random.choice([(names["fan"], ""), ("", names["work"]), ("", names["wait"])])
                 yield Publish(f"m{number}", exchange, key, random.choice(priorities), random.choice(expirations))
             case "get":
-                queue = random.choice(["work", "work", "wait", "dlq"])
-                settles = random.choices(list(Settle), k=random.choice([1, 1, 2, 3]))
-                yield Get(names[queue], tuple(settles), random.choice([False, True]))
+                queue = names[random.choice(["work", "work", "work", "work", "wait", "dlq"])]
+                some = random.choices(settles, k=random.choice([1, 1, 1, 2, 3]))
+                yield Get(queue, tuple(some), backwards=random.choice([False, True]))
             case _ if waits < MOST_WAITS:
                 waits += 1
                 yield Wait()
