@@ -190,25 +190,3 @@ class TransactionalStore(Protocol):
 
     def transaction(self, key: str, *, owner: str, target: Any, result: bytes | None = None) -> Transaction:
         """Wrap a SQLAlchemy engine, connection or session, sync or async; raises TypeError for anything else."""
-
-
-class NoStore:
-    """Remembers nothing: every claim is granted."""
-
-    async def claim(self, key: str, *, owner: str, lease: float) -> Claimed:
-        """Grant it."""
-        return Claimed(Hold.CLAIMED)
-
-    async def renew(self, key: str, *, owner: str, lease: float) -> bool:
-        """Keep it."""
-        return True
-
-    async def complete(self, key: str, *, owner: str, result: bytes | None) -> bool:
-        """Forget it."""
-        return True
-
-    async def release(self, key: str, *, owner: str) -> None:
-        """Forget it."""
-
-    async def close(self) -> None:
-        """Nothing is open."""

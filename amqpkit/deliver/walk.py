@@ -41,7 +41,7 @@ from amqpkit.deliver.retry import (
     put_off,
     put_off_within_bound,
 )
-from amqpkit.errors import Unsendable
+from amqpkit.errors import LeaseLost, Unsendable
 from amqpkit.events import Outcome
 from amqpkit.model import DeadLetter, Discard, Received, RetryAfter, Verdict, WorkQueue
 from amqpkit.ports import Claimed, Hold
@@ -222,6 +222,8 @@ def _judge(case: Case, reply: Returned | Raised) -> Judged:
             return Judged(dead, moment, claim, said, handled=True)
         case RetryAfter():
             return Judged(_later(case, said, moment.now), moment, claim, handled=False)
+        case LeaseLost():
+            return Judged(_overtaken(case, moment.now), moment)
         case BaseException() if isinstance(reply, Raised):
             return Judged(_failed(case, said), moment, claim, said, handled=True)
         case _ if _is_no_result(said):
@@ -234,6 +236,14 @@ def _judge(case: Case, reply: Returned | Raised) -> Judged:
 def _failed(case: Case, failure: BaseException) -> Retry | Dead:
     delays = case.terms.work.delays if case.terms.work else ()
     return decide(failure, case.past.attempt, delays, case.terms.never_retry)
+
+
+def _overtaken(case: Case, now: datetime) -> Snooze | Dead:
+    """Another worker has the message, and what was done here is rolled back: look again later, no attempt used."""
+    work, reason = case.terms.work, "its claim ran out and another worker took it over"
+    if work is None:
+        return Dead("held", reason)
+    return put_off(work.snoozes, now, now, reason)
 
 
 def _alone(error: BaseException) -> BaseException:
