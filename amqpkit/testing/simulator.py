@@ -17,6 +17,7 @@ from amqpkit.deliver.worker import Worker
 from amqpkit.events import Event
 from amqpkit.model import Message, Topology
 from amqpkit.operate.apply import apply
+from amqpkit.ports import IdempotencyStore
 
 
 class Simulator:
@@ -45,7 +46,7 @@ class Simulator:
         self.transport = MemoryTransport(self.broker, on_event=self.events.append)
         self.publisher = Publisher(topology, self.transport, clock=self.clock)
         self._consumers = tuple(consumers)
-        self._settings = {"name": "simulator", "chance": chance, **(worker or {})}
+        self._settings: dict[str, Any] = {"name": "simulator", "chance": chance, **(worker or {})}
         self.worker: Worker | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -63,6 +64,10 @@ class Simulator:
             await self.stop_worker()
         finally:
             await self.transport.close()
+
+    def use_store(self, store: IdempotencyStore) -> None:
+        """Let the next worker that is started remember what it has handled."""
+        self._settings["store"] = store
 
     async def start_worker(self) -> None:
         """Start a worker, as a deploy would; raises what keeps it from starting."""

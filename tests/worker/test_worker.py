@@ -276,7 +276,8 @@ async def until(condition: Any, within: float = 5.0) -> None:
 class real_worker:  # noqa: N801 - used as a function
     """A worker on the in-memory broker in real time."""
 
-    def __init__(self, shape: Any, consumer: Any, events: list[Any], listener: Any = None) -> None:
+    def __init__(self, shape: Any, consumer: Any, events: list[Any], listener: Any = None, store: Any = None) -> None:
+        self.store = store
         self.shape, self.consumer, self.events, self.listener = shape, consumer, events, listener
 
     async def __aenter__(self) -> tuple[Publisher, Worker, MemoryBroker]:
@@ -288,7 +289,12 @@ class real_worker:  # noqa: N801 - used as a function
         self.transport = MemoryTransport(broker)
         await self.transport.open()
         self.worker = Worker(
-            self.shape, [self.consumer], self.transport, clock=clock, on_event=self.listener or self.events.append
+            self.shape,
+            [self.consumer],
+            self.transport,
+            clock=clock,
+            on_event=self.listener or self.events.append,
+            store=self.store,
         )
         self.task = asyncio.create_task(self.worker.run())
         await until(lambda: self.worker.ready)
