@@ -51,8 +51,9 @@ class SqlStore:
         self._table = claims_table(self.metadata, table, schema)
         self._statements = Statements.of(self._table, engine.dialect.name)
         self._completed = count()
-        place = engine.url.set(username=None, password=None, query={}).render_as_string()
-        self._name = f"the store {place}"
+        url = engine.url
+        place = sa.URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
+        self._name = f"the store {place.render_as_string()}"
 
     def __repr__(self) -> str:
         return f"SqlStore({self._name.removeprefix('the store ')})"
