@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,7 @@ class Servers:
         for started in self._started:
             started.discard()
         self._started.clear()
-        self.path.unlink(missing_ok=True)
-        self.path.parent.rmdir()
+        shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
 def read(path: Path, kind: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ A test that gets its server in another way (a parameter, request.getfixturevalue
 from __future__ import annotations
 
 import secrets
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers import fleet, postgresql
+from tests.servers import fleet, postgresql, server
 from tests.servers import redis as redis_server
 from tests.servers.fleet import Servers
 from tests.servers.packages import NoServerError
@@ -47,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
             reporter.write_line(f"[{time.monotonic() - began:5.1f} s] {text}")
             reporter.flush()
 
-    config.stash[PATH] = Path(tempfile.mkdtemp(prefix="amqpkit-servers-")) / "servers.json"
+    config.stash[PATH] = server.directory() / "servers.json"
     config.stash[FLEET] = Servers(config.stash[PATH], say)
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL that forgets nothing but its disk: initialised once, copied for whoever needs one of his own."""
+"""A PostgreSQL that does not wait for its disk: initialised once, copied for whoever needs one of his own."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ USER = "tester"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
-    # Nothing has to survive the machine.
+    # What is committed survives the server, which tests kill; it need not survive the machine.
     "fsync": "off",
     "full_page_writes": "off",
-    "synchronous_commit": "off",
     "shared_buffers": "32MB",
     "max_connections": "150",
 }

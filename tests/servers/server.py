@@ -35,7 +35,7 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, on the port that it always has, and wait until it answers. Raises NoServerError, leaving nothing."""
+        """Start it, on its one port, and wait until it answers. Raises NoServerError, having left nothing."""
         try:
             self._start()
         except BaseException:
