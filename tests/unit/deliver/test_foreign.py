@@ -13,6 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import Field
 
 from amqpkit import Payload
@@ -240,6 +242,7 @@ def test_a_whole_number_of_any_size_survives(n: int) -> None:
         '"ratio": 9007199254740993',
         '"whole": 9007199254740993.0',
         '"whole": 9007199254740993e0',
+        '"whole": 35892188046993030.0',
         '"exact": 12345678901234567890.12',
         '"either": 9007199254740993.0',
         '"nested": {"a": [1.0, 9007199254740993]}',
@@ -255,6 +258,9 @@ def test_a_number_that_would_be_rounded_is_invalid(fields: str) -> None:
     [
         ('"ratio": 9007199254740992', Mixed(ratio=2.0**53)),
         ('"ratio": 1e300', Mixed(ratio=1e300)),
+        ('"ratio": 3.589218804699303e+16', Mixed(ratio=3.589218804699303e16)),  # as Python writes it
+        ('"ratio": 35892188046993030', Mixed(ratio=3.589218804699303e16)),  # as JavaScript does
+        ('"exact": 35892188046993030.0', Mixed(exact=Decimal("35892188046993030.0"))),
         ('"ratio": 0.30000000000000004', Mixed(ratio=0.1 + 0.2)),
         ('"exact": "12345678901234567890.12"', Mixed(exact=Decimal("12345678901234567890.12"))),
         ('"text": "9007199254740993"', Mixed(text="9007199254740993")),
@@ -265,6 +271,12 @@ def test_a_number_that_would_be_rounded_is_invalid(fields: str) -> None:
 )
 def test_what_keeps_its_value_is_read(fields: str, expected: Mixed) -> None:
     assert read(f"{{{fields}}}".encode(), "mixed") == Decoded(expected)
+
+
+@given(x=st.floats(allow_nan=False, allow_infinity=False))
+def test_every_float_arrives_as_it_was(x: float) -> None:
+    assert read(encode(Mixed(ratio=x)), "mixed") == Decoded(Mixed(ratio=x))
+    assert read(json.dumps({"ratio": x}).encode(), "mixed") == Decoded(Mixed(ratio=x))
 
 
 def test_a_payload_that_cannot_be_looked_into_is_invalid() -> None:
