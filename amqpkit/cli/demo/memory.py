@@ -1,20 +1,21 @@
 """The demo's stage in memory: a broker like RabbitMQ, a worker, and time that passes only when it is told to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.clock import START, HoldingExecutor, VirtualClock
 from amqpkit.brokers.memory.transport import MemoryTransport
-from amqpkit.cli.demo.shop import Shop
-from amqpkit.cli.demo.story import Line, Story, names_of
-from amqpkit.deliver.consumer import Consumer
+from amqpkit.cli.demo.shop import Shop, crews
+from amqpkit.cli.demo.story import Line, Story
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.deliver.worker import Worker
 from amqpkit.operate.apply import apply
+from amqpkit.ports import Claimed, IdempotencyStore, Transaction
+from amqpkit.stores import open_store
 
 if TYPE_CHECKING:
     from amqpkit.ports import Transport
@@ -27,26 +28,66 @@ class WorkerDied(Exception):
     """Ends a handler whose connection is cut: nothing it says from here on reaches the broker."""
 
 
+class HoldingStore:
+    """An SQL store that lets no virtual time pass while its database works: a resting loop cannot see that."""
+
+    def __init__(self, store: Any, clock: VirtualClock) -> None:
+        self._store, self._clock = store, clock
+
+    async def claim(self, key: str, *, owner: str, lease: float) -> Claimed:
+        """Ask the store."""
+        with self._held():
+            return cast("Claimed", await self._store.claim(key, owner=owner, lease=lease))
+
+    async def renew(self, key: str, *, owner: str, lease: float) -> bool:
+        """Ask the store."""
+        with self._held():
+            return bool(await self._store.renew(key, owner=owner, lease=lease))
+
+    async def complete(self, key: str, *, owner: str, result: bytes | None) -> bool:
+        """Ask the store."""
+        with self._held():
+            return bool(await self._store.complete(key, owner=owner, result=result))
+
+    async def release(self, key: str, *, owner: str) -> None:
+        """Ask the store."""
+        with self._held():
+            await self._store.release(key, owner=owner)
+
+    async def close(self) -> None:
+        """Close the store."""
+        await self._store.close()
+
+    def transaction(self, key: str, *, owner: str, target: Any, result: bytes | None = None) -> Transaction:
+        """Give the store's transaction; its block runs in a handler's thread, which holds the clock already."""
+        return cast("Transaction", self._store.transaction(key, owner=owner, target=target, result=result))
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        self._clock.hold()
+        try:
+            yield
+        finally:
+            self._clock.release()
+
+
 class MemoryStage:
     """A stage whose worker dies by losing its connections, which is all that a broker sees of a death."""
 
     def __init__(self, shop: Shop, tell: Callable[[Line], None]) -> None:
-        self.topology, self.clock = shop.topology(), VirtualClock()
+        self._shop, self.topology, self.clock = shop, shop.topology(), VirtualClock()
         self.broker = MemoryBroker(self.clock)
         self.transport: Transport = MemoryTransport(self.broker)
         self.publisher = Publisher(self.topology, self.transport, clock=self.clock)
-        consumers = self._consumers(shop)
-        self.story = Story(self.topology, names_of(consumers), self._seconds, tell)
-        self._worker = Worker(
-            self.topology,
-            consumers,
-            self.transport,
-            clock=self.clock,
-            on_event=self.story.happened,
-            threads=lambda concurrency: HoldingExecutor(self.clock, concurrency),
-            chance=lambda: 0.0,
-            name="demo",
-        )
+        self.story = Story(self.topology, shop.readers, self._seconds, tell)
+        self._books = cast("Any", None)
+        self._loop = cast("asyncio.AbstractEventLoop", None)
+
+    @property
+    def booked(self) -> list[str]:
+        """The invoices in the books."""
+        booked: list[str] = self._shop.books.booked(self._books)
+        return booked
 
     def message_id(self, name: str) -> str:
         """Nobody else is here: the name will do."""
@@ -64,31 +105,57 @@ class MemoryStage:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Apply the topology and run the worker."""
+        self._loop = asyncio.get_running_loop()
         await apply(self.topology, MemoryAdmin(self.broker))
         await self.transport.open()
-        running = asyncio.create_task(self._worker.run())
-        try:
-            await self.clock.settle()
-            yield
-        finally:
-            self._worker.stop()
-            await running
-            await self.transport.close()
+        with self._shop.new_books() as (database, self._books):
+            store = open_store(database)
+            await store.prepare()
+            workers = self._workers(HoldingStore(store, self.clock))
+            running = asyncio.gather(*(worker.run() for worker in workers))
+            try:
+                await self.clock.settle()
+                yield
+            finally:
+                for worker in workers:
+                    worker.stop()
+                await running
+                await self.transport.close()
+                await store.close()
 
-    def _consumers(self, shop: Shop) -> tuple[Consumer[Any], ...]:
-        shelf = shop.consumers
-        return (
-            shelf.SendEmail(),
-            shelf.ResizeImage(sleep=self.clock.sleep, crash=self._crash),
-            shelf.ChargeCard(),
-            shelf.EnrichLead(),
-            shelf.ReportLead(),
-        )
+    def _workers(self, store: IdempotencyStore) -> list[Worker]:
+        consumers = self._shop.consumers.shop(self._books, sleep=self.clock.sleep, crash=self._crash)
+        return [
+            Worker(
+                self.topology,
+                crew,
+                self.transport,
+                store=its_store,
+                clock=self.clock,
+                on_event=self.story.happened,
+                threads=lambda concurrency: HoldingExecutor(self.clock, concurrency),
+                chance=lambda: 0.0,
+                name="demo",
+            )
+            for crew, its_store in crews(consumers, store)
+        ]
 
     def _crash(self) -> NoReturn:
+        """Die in the middle of a handler, which may run in a thread."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run_coroutine_threadsafe(self._cut_off(), self._loop).result()
+        else:
+            self._now_cut_off()
+        raise WorkerDied
+
+    async def _cut_off(self) -> None:
+        self._now_cut_off()
+
+    def _now_cut_off(self) -> None:
         self.story.died()
         self.broker.drop_connections("the worker has died")
-        raise WorkerDied
 
     def _seconds(self) -> float:
         return (self.clock.now() - START).total_seconds()
