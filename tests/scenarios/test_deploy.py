@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from amqpkit.cli import main
 from amqpkit.events import Outcome, Settled
 from amqpkit.stores import MemoryStore
 from amqpkit.testing.simulator import Simulator
 from examples.shop.consumers import SendEmail
 from examples.shop.payloads import EmailSend, EmailSendV1
-from tests.scenarios.shop import PatientProvider, SendEmailOfTheLastRelease, topology
+from tests.scenarios.shop import ROOT, PatientProvider, SendEmailOfTheLastRelease, topology
 
 OLD = EmailSendV1(to="ann@example.com", template="welcome")
 NEW = EmailSend(to="ben@example.com", template="welcome", language="de")
@@ -76,3 +77,10 @@ async def test_what_the_old_worker_has_handled_the_new_one_knows_as_a_duplicate(
 
         assert provider.asked == ["e-1"]
         assert [outcome for outcome, _ in ends(simulator, "e-1")] == [Outcome.HANDLED, Outcome.DUPLICATE]
+
+
+def test_its_payloads_are_as_locked(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+
+    assert main(["schema", "check", "examples.shop.payloads"]) == 0
+    assert "5 schemas, as locked" in capsys.readouterr().out
