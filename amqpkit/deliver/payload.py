@@ -165,7 +165,8 @@ def decode(
         return Invalid(f'{stranger}; queue "{received.queue}" takes payloads of amqpkit{marks(received)}')
     name = properties.type or accepts[0]
     if name not in accepts:
-        return Invalid(f'type "{name}" is not accepted by queue "{received.queue}" (it accepts {", ".join(accepts)})')
+        told = f'type "{sendable(name)}" is not accepted by queue "{received.queue}" (it accepts {", ".join(accepts)})'
+        return Invalid(told)
     newest = known.get(name)
     if newest is None:
         return TooNew(f'no class for type "{name}" in this worker')
