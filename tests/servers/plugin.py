@@ -58,7 +58,8 @@ def pytest_configure_node(node: object) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Put the server into the test's id."""
-    for name in FIXTURES.keys() & set(metafunc.fixturenames):
+    # In one order, for all processes of a run.
+    for name in sorted(FIXTURES.keys() & set(metafunc.fixturenames)):
         metafunc.parametrize(name, [None], indirect=True, ids=[f"{FIXTURES[name]}-server"])
 
 
