@@ -8,6 +8,7 @@ from typing import Any, Self
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.clock import HoldingExecutor, VirtualClock
+from amqpkit.brokers.memory.holding import HoldingStore
 from amqpkit.brokers.memory.ledger import Movement
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.deliver.consumer import Consumer
@@ -18,6 +19,7 @@ from amqpkit.events import Event
 from amqpkit.model import Message, Topology
 from amqpkit.operate.apply import apply
 from amqpkit.ports import IdempotencyStore
+from amqpkit.stores.memory import MemoryStore
 
 
 class Simulator:
@@ -66,11 +68,13 @@ class Simulator:
             await self.transport.close()
 
     def use_store(self, store: IdempotencyStore) -> None:
-        """Let the next worker that is started remember what it has handled."""
-        self._settings["store"] = store
+        """Let the next worker that is started remember what it has handled; no time passes while the store works."""
+        self._settings["store"] = store if isinstance(store, MemoryStore) else HoldingStore(store, self.clock)
 
-    async def start_worker(self) -> None:
-        """Start a worker, as a deploy would; raises what keeps it from starting."""
+    async def start_worker(self, consumers: Iterable[Consumer[Any]] | None = None) -> None:
+        """Start a worker, with other consumers if given, as a deploy would; raises what keeps it from starting."""
+        if consumers is not None:
+            self._consumers = tuple(consumers)
         self.worker = Worker(
             self.topology,
             self._consumers,

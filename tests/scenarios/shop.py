@@ -11,9 +11,7 @@ from typing import NoReturn
 from sqlalchemy import Engine, create_engine
 
 from amqpkit import Consumer, Context, Topology, load_topology
-from amqpkit.cli.demo.memory import HoldingStore
 from amqpkit.stores.sql import SqlStore
-from amqpkit.testing.simulator import Simulator
 from examples.shop.books import open_books
 from examples.shop.consumers import ChargeCard, EnrichLead, ReportLead, ResizeImage, SendEmail
 from examples.shop.payloads import EmailSendV1
@@ -75,11 +73,6 @@ async def shop_database(folder: Path) -> AsyncIterator[tuple[Engine, SqlStore]]:
     finally:
         await store.close()
         books.dispose()
-
-
-def in_virtual_time(store: SqlStore, simulator: Simulator) -> HoldingStore:
-    """Let no virtual time pass while the database works."""
-    return HoldingStore(store, simulator.clock)
 
 
 class Died(Exception):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from amqpkit import Consumer
 from amqpkit.cli import main
 from amqpkit.events import Outcome, Settled
 from amqpkit.stores import MemoryStore
@@ -14,11 +17,10 @@ OLD = EmailSendV1(to="ann@example.com", template="welcome")
 NEW = EmailSend(to="ben@example.com", template="welcome", language="de")
 
 
-async def deploy(simulator: Simulator, *consumers: object) -> None:
+async def deploy(simulator: Simulator, *consumers: Consumer[Any]) -> None:
     """Drain the worker that runs, start the next release."""
     await simulator.stop_worker()
-    simulator._consumers = consumers
-    await simulator.start_worker()
+    await simulator.start_worker(consumers)
 
 
 def ends(simulator: Simulator, message_id: str) -> list[tuple[Outcome, int]]:

@@ -17,7 +17,7 @@ from examples.shop.books import booked
 from examples.shop.consumers import ChargeCard, SendEmail
 from examples.shop.payloads import BillingCharge, EmailSend
 from examples.shop.services import Bank, BankDown
-from tests.scenarios.shop import PatientProvider, death, in_virtual_time, shop_database, topology
+from tests.scenarios.shop import PatientProvider, death, shop_database, topology
 
 
 def charge(invoice: str, card: str = "4242") -> BillingCharge:
@@ -42,7 +42,7 @@ async def charging(folder: Path, *, bank: Bank | None = None) -> AsyncIterator[A
 
         consumer = ChargeCard(books, bank or Bank(), crash=death(drop))
         simulator = Simulator(topology(), [consumer])
-        simulator.use_store(in_virtual_time(store, simulator))
+        simulator.use_store(store)
         async with simulator:
             yield simulator, books
 

@@ -17,7 +17,6 @@ from amqpkit.stores import open_store
 from amqpkit.stores.rules import KEEP
 from amqpkit.stores.sql import SqlStore
 from amqpkit.testing.simulator import Simulator
-from tests.scenarios.shop import in_virtual_time
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -94,7 +93,7 @@ async def test_its_charge_is_booked_exactly_once_in_the_database_that_is_the_sto
         with code["books"].begin() as connection:
             connection.execute(code["text"]("CREATE TABLE charges (invoice TEXT, cents INTEGER)"))
         simulator = Simulator(topology, [code["ChargeCard"]()])
-        simulator.use_store(in_virtual_time(store, simulator))
+        simulator.use_store(store)
         async with simulator:
             for message_id in ("m-1", "m-1", "m-2"):
                 await simulator.publish(code["Charge"](invoice="17", cents=1990), message_id=message_id)

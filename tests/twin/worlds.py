@@ -22,7 +22,7 @@ from amqpkit.testing.proxy import FaultProxy
 from amqpkit.testing.simulator import Simulator
 from examples.shop.books import booked
 from tests.containers.brokers import Broker
-from tests.scenarios.shop import Shop, death, in_virtual_time, shop_database, topology
+from tests.scenarios.shop import Shop, death, shop_database, topology
 
 # The whole play takes eight seconds of delays; a loaded machine takes its time.
 PATIENCE = 60.0
@@ -92,8 +92,7 @@ class InMemory:
 
     async def deploy(self, *consumers: Consumer[Any]) -> None:
         await self._simulator.stop_worker()
-        self._simulator._consumers = consumers
-        await self._simulator.start_worker()
+        await self._simulator.start_worker(consumers)
 
 
 class OnBroker:
@@ -160,7 +159,7 @@ async def in_memory(play: Play, ends: int, version: str, folder: Path) -> Seen:
     async with shop_database(folder) as (books, store):
         shop = Shop(sleep=sleep, crash=death(cut_off), books=books)
         simulator = Simulator(topology(short_delays=True), shop.consumers, version=version)
-        simulator.use_store(in_virtual_time(store, simulator))
+        simulator.use_store(store)
         async with simulator:
             await play(InMemory(simulator, shop))
             await simulator.advance("10s")

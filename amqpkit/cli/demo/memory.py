@@ -1,20 +1,21 @@
 """The demo's stage in memory: a broker like RabbitMQ, a worker, and time that passes only when it is told to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.clock import START, HoldingExecutor, VirtualClock
+from amqpkit.brokers.memory.holding import HoldingStore
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.cli.demo.shop import Shop, crews
 from amqpkit.cli.demo.story import Line, Story
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.deliver.worker import Worker
 from amqpkit.operate.apply import apply
-from amqpkit.ports import Claimed, IdempotencyStore, Transaction
+from amqpkit.ports import IdempotencyStore
 from amqpkit.stores import open_store
 
 if TYPE_CHECKING:
@@ -26,49 +27,6 @@ _LIMIT: Final = 300.0
 
 class WorkerDied(Exception):
     """Ends a handler whose connection is cut: nothing it says from here on reaches the broker."""
-
-
-class HoldingStore:
-    """An SQL store that lets no virtual time pass while its database works: a resting loop cannot see that."""
-
-    def __init__(self, store: Any, clock: VirtualClock) -> None:
-        self._store, self._clock = store, clock
-
-    async def claim(self, key: str, *, owner: str, lease: float) -> Claimed:
-        """Ask the store."""
-        with self._held():
-            return cast("Claimed", await self._store.claim(key, owner=owner, lease=lease))
-
-    async def renew(self, key: str, *, owner: str, lease: float) -> bool:
-        """Ask the store."""
-        with self._held():
-            return bool(await self._store.renew(key, owner=owner, lease=lease))
-
-    async def complete(self, key: str, *, owner: str, result: bytes | None) -> bool:
-        """Ask the store."""
-        with self._held():
-            return bool(await self._store.complete(key, owner=owner, result=result))
-
-    async def release(self, key: str, *, owner: str) -> None:
-        """Ask the store."""
-        with self._held():
-            await self._store.release(key, owner=owner)
-
-    async def close(self) -> None:
-        """Close the store."""
-        await self._store.close()
-
-    def transaction(self, key: str, *, owner: str, target: Any, result: bytes | None = None) -> Transaction:
-        """Give the store's transaction; its block runs in a handler's thread, which holds the clock already."""
-        return cast("Transaction", self._store.transaction(key, owner=owner, target=target, result=result))
-
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        self._clock.hold()
-        try:
-            yield
-        finally:
-            self._clock.release()
 
 
 class MemoryStage:
