@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random
 
@@ -56,6 +53,10 @@ async def _alone(connection: AsyncConnection, table: sa.Table) -> None:
 
 def migrate(connection: sa.Connection, table: sa.Table) -> None:
     """Run the migrations that are missing, in the connection's transaction."""
+    from alembic.operations import Operations  # noqa: PLC0415 - half a second, for once in a worker's life
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
     version = f"{table.name}_version"
     inspector = sa.inspect(connection)
     if inspector.has_table(table.name, schema=table.schema) and not inspector.has_table(version, schema=table.schema):

@@ -110,8 +110,8 @@ class SqlStore:
         `target` is a SQLAlchemy Engine, Connection or Session (`with`), or their async forms (`async with`), on the
         store's own database; an engine is given a transaction of its own, a connection's or session's is joined and
         *committed at the end of the block*. On an exception it is rolled back and the claim stays as it was. Raises
-        TypeError for another target, LeaseLost (rolled back) when the claim is no longer ours or not in that database,
-        StoreUnavailable when completing fails.
+        TypeError for another target, and, rolled back: LeaseLost when the claim is no longer ours, ConsumerError when
+        that database has none, StoreUnavailable when completing fails.
 
         On SQLite a transaction that the block begins holds the file's only write lock to its end (one that it joins,
         from its first write): everybody's claims and renewals wait that long, and are StoreUnavailable after three

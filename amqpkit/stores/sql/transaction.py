@@ -13,7 +13,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
-from amqpkit.errors import LeaseLost
+from amqpkit.errors import ConsumerError, LeaseLost
 from amqpkit.ports import Transaction
 from amqpkit.stores.sql.faults import misses_table, translated
 from amqpkit.stores.sql.statements import Statements
@@ -35,19 +35,22 @@ class Completion:
     values: dict[str, Any]
 
     def run(self, connection: sa.Connection) -> None:
-        """Complete the claim; raises LeaseLost when it is not ours, or not there to be seen."""
+        """Complete the claim; raises LeaseLost when it is another's, ConsumerError when there is none to be seen.
+
+        The second is most likely another database: a failure like any other, so that it comes to an end.
+        """
         try:
             if connection.execute(self.statements.complete, self.values).rowcount:
                 return
             row = connection.execute(self.statements.look, {"of_key": self.values["of_key"]}).first()
         except exc.DBAPIError as error:
             if misses_table(error):
-                raise LeaseLost(
+                raise ConsumerError(
                     f'rolled back: no table of claims where "{self.key}" was handled; {_ELSEWHERE}'
                 ) from error
             raise
         if row is None:
-            raise LeaseLost(
+            raise ConsumerError(
                 f'rolled back: the database that handled "{self.key}" holds no claim on it; it was lost long ago, '
                 f"or {self.store} is elsewhere ({_ELSEWHERE})"
             )

@@ -15,7 +15,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
-from amqpkit.errors import LeaseLost, StoreUnavailable
+from amqpkit.errors import ConsumerError, LeaseLost, StoreUnavailable
 from amqpkit.ports import Hold
 from amqpkit.stores.sql import SqlStore, metadata
 from tests.unit.stores import places
@@ -102,7 +102,7 @@ async def test_a_transaction_in_another_database_is_undone_and_the_reason_is_sai
         await elsewhere.prepare()
         elsewhere.store = place.store
 
-        with pytest.raises(LeaseLost if place.kind == "sqlite" else TypeError, match="same database"):
+        with pytest.raises(ConsumerError if place.kind == "sqlite" else TypeError, match="same database"):
             await elsewhere.handle(form)
 
         assert await elsewhere.count() == 0
@@ -117,7 +117,7 @@ async def test_a_database_without_the_table_is_another_database(place, tmp_path)
     with engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE amqpkit_claims RENAME TO moved"))
 
-    with pytest.raises(LeaseLost, match="same database"):
+    with pytest.raises(ConsumerError, match="same database"):
         await place.handle("connection")
     assert await place.count() == 0
 
