@@ -153,7 +153,7 @@ class IdempotencyStore(Protocol):
         """Take the key for `lease` seconds, unless it is done or another owner holds it; ours already is ours still."""
 
     async def renew(self, key: str, *, owner: str, lease: float) -> bool:
-        """Let our claim last `lease` seconds from now; False when it is no longer ours."""
+        """Let our claim last `lease` seconds from now; False when it is no longer ours (what we have completed is)."""
 
     async def complete(self, key: str, *, owner: str, result: bytes | None) -> bool:
         """Mark it done with the handler's result; False when it was no longer ours (done by us before is True).

@@ -22,7 +22,6 @@ class Claimant:
         self._store, self._clock, self._name, self._on_lost = store, clock, name, on_lost
         self._count = 0
         self._key: str | None = None
-        self._in_transaction = False
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -32,7 +31,7 @@ class Claimant:
     def begin(self) -> None:
         """Another delivery: an owner of its own, so that two copies of one message are two claimants."""
         self._count += 1
-        self._key, self._in_transaction = None, False
+        self._key = None
 
     async def claim(self, key: str, *, lease: float) -> Claimed:
         """Ask for the key and keep it alive once granted; raises StoreUnavailable."""
@@ -80,7 +79,6 @@ class Claimant:
         if self._key is None:
             msg = "context.transaction() needs a message with an id or an idempotency key; this one has neither"
             raise ConsumerError(msg)
-        self._in_transaction = True
         return self._store.transaction(self._key, owner=self._owner, target=target, result=result)
 
     async def _keep_alive(self, store: IdempotencyStore, key: str, lease: float) -> None:
@@ -93,6 +91,5 @@ class Claimant:
                 log.warning("the claim on %s could not be renewed: %s", key, error)
                 continue
             if not ours:
-                if not self._in_transaction:  # which completes the claim before the handler returns
-                    self._on_lost()
+                self._on_lost()
                 return

@@ -1,6 +1,8 @@
 """The table comes into being: Alembic's migrations, run by one worker at a time, with a version table of their own."""
 
+import asyncio
 import hashlib
+import sqlite3
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,8 @@ WITHIN: Final = 30.0
 
 async def prepare(engine: AsyncEngine, table: sa.Table) -> None:
     """Bring the table to its newest form; leaves it alone when it is there without our version table."""
+    if engine.dialect.name == "sqlite":
+        await asyncio.to_thread(_try_file, engine.url)
     async with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
             await _write_ahead(connection)
@@ -28,6 +32,15 @@ async def prepare(engine: AsyncEngine, table: sa.Table) -> None:
             await _alone(connection, table)
         await connection.run_sync(migrate, table)
         await connection.commit()
+
+
+def _try_file(url: sa.URL) -> None:
+    """Open the file once without aiosqlite, whose thread complains to a loop that ends right after such a failure."""
+    path = f"{url.database}"
+    try:
+        sqlite3.connect(path, uri=path.startswith("file:")).close()
+    except sqlite3.Error as error:
+        raise sa.exc.OperationalError(None, None, error) from error
 
 
 async def _write_ahead(connection: AsyncConnection) -> None:
