@@ -24,6 +24,9 @@ KEY_MAX: Final = 1024
 
 def version_of(name: str, version: object, previous: "type[Payload] | None") -> int:
     """The version that a class has by what it says, else by the one before it; raises ConsumerError."""
+    if previous is not None and not hasattr(previous, "payload_versions"):
+        msg = f"the previous of {name} is {previous!r}; name the Payload class of the version before"
+        raise ConsumerError(msg)
     if version is None:
         return previous.payload_version + 1 if previous else 1
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 2**63:
@@ -95,6 +98,9 @@ def check_key(cls: "type[Payload]") -> None:
     name, template = cls.__name__, cls.payload_key
     if template is None:
         return
+    if not isinstance(template, str):
+        msg = f'the key of {name} is {template!r}; write it as "{{field}}:{{field}}"'
+        raise ConsumerError(msg)
     parts = _parts_of(name, template)
     fields = [field for _, field in parts if field is not None]
     if not fields:

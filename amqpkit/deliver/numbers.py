@@ -36,8 +36,9 @@ class _Literals:
             return
         self.exact.add(value)
         near = float(value)
-        if Decimal(near) != value:
-            self.inexact.add(near)
+        if Decimal(near) == value:
+            return
+        self.inexact.add(near)
         if Decimal(repr(near)) != value:
             self.lost.add(near)
 

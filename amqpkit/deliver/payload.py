@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from amqpkit.deliver.bodies import BODY_MAX, BodyError, celery_task, marks, plain_text
 from amqpkit.deliver.credentials import Hidden, credentials_of, is_telling, reveal
 from amqpkit.deliver.evolution import UpgradeError, check_key, check_previous, known_versions, upgraded, version_of
-from amqpkit.deliver.headers import VERSION, read_version, sendable, shown, text_of
+from amqpkit.deliver.headers import UNREADABLE, VERSION, read_version, sendable, shown, text_of
 from amqpkit.deliver.numbers import rounded_in
 from amqpkit.errors import ConsumerError, PublishError
 from amqpkit.model import NOTHING, Received
@@ -161,6 +161,8 @@ def decode(
     deflate, zstd) may unpack to `limit` bytes.
     """
     properties = received.properties
+    if UNREADABLE in properties.headers:
+        return Invalid(f"its headers cannot be read: {sendable(str(properties.headers[UNREADABLE])[:200])}")
     if "task" in properties.headers and (stranger := celery_task(received)):
         return Invalid(f'{stranger}; queue "{received.queue}" takes payloads of amqpkit{marks(received)}')
     name = properties.type or accepts[0]

@@ -266,6 +266,7 @@ def test_a_number_that_would_be_rounded_is_invalid(fields: str) -> None:
         ('"text": "9007199254740993"', Mixed(text="9007199254740993")),
         ('"flag": true, "unknown": 9007199254740993.0', Mixed(flag=True)),
         ('"unknown": 1000000000000000e9999999999999999999', Mixed()),
+        ('"whole": 9007199254740993, "ratio": 9223372036854775808', Mixed(whole=2**53 + 1, ratio=2.0**63)),
         ('"whole": 9007199254740993, "ratio": 1.5', Mixed(whole=2**53 + 1, ratio=1.5)),
     ],
 )
@@ -344,6 +345,13 @@ def test_a_queue_whose_first_type_this_worker_does_not_know_may_be_anothers() ->
     received = Got(body=BODY, properties=Properties())
 
     assert isinstance(decode(received, registry([Count]), ("later", "count")), TooNew)
+
+
+def test_a_table_that_could_not_be_read_is_named() -> None:
+    assert (
+        reason(BODY, headers={"amqpkit-unreadable": "ValueError: year"})
+        == "its headers cannot be read: ValueError: year"
+    )
 
 
 # --- the cases' own files of messages --------------------------------------------------------------------

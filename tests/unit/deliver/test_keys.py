@@ -61,6 +61,7 @@ def test_a_key_has_an_end() -> None:
 @pytest.mark.parametrize(
     ("key", "says"),
     [
+        (5, r"the key of Bad is 5"),
         ("", r"has no \{field\}: all its messages would be one"),
         ("constant", r"has no \{field\}"),
         ("{id}{n}", r"needs something between \{id\} and \{n\}"),
@@ -73,7 +74,7 @@ def test_a_key_has_an_end() -> None:
         ("{id}:{password}", "would write password into a header"),
     ],
 )
-def test_a_key_that_cannot_work_is_refused_when_the_class_is_defined(key: str, says: str) -> None:
+def test_a_key_that_cannot_work_is_refused_when_the_class_is_defined(key: Any, says: str) -> None:
     with pytest.raises(ConsumerError, match=says):
 
         class Bad(Payload, type="bad", key=key, secrets_allowed="tests"):

@@ -190,6 +190,7 @@ class Waits(Payload, type="order"):
         ({"type": "invoice", "previous": OrderV1}, 'Odd has type "invoice", but its previous OrderV1 has "order"'),
         ({"version": 1, "previous": OrderV1}, "Odd has version 1, its previous OrderV1 1: not lower"),
         ({"version": 2, "previous": Order}, "Odd has version 2, its previous Order 3: not lower"),
+        ({"previous": "OrderV1"}, "the previous of Odd is 'OrderV1'; name the Payload class"),
         ({"previous": Bare}, r"Bare needs a plain method upgrade\(self\) that returns a Odd"),
         ({"previous": Waits}, "Waits needs a plain method upgrade"),
         ({"version": 3, "previous": OrderV1}, "if there never was one between them, say gap=True"),
