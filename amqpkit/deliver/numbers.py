@@ -2,6 +2,7 @@
 
 Pure. JSON has numbers of any size and Python has whole numbers of any size, but what passes through a float on the
 way (`9007199254740993.0` in an `int` field, `9007199254740993` in a `float` field) comes out as another number.
+Only texts with sixteen digits in a row are looked at: `123456789012345e3` in an `int` field is not worth it.
 """
 
 import json

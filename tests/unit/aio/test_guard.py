@@ -100,6 +100,8 @@ def test_a_routing_key_that_is_no_utf8_gets_marks_of_the_same_length_or_shorter(
     start = b"\x00\x3c\x00\x3c" + short(b"c") + struct.pack(">QB", 200, 0)
     odd = start + short(b"events") + short(b"\xff" * 255)
 
+    plain = start.replace(b"\xc8", b"\x05") + short(b"events") + short(b"note.made")
+    assert mended_delivery(plain) is plain
     assert mended_delivery(odd) == start + short(b"events") + short(b"?" * 255)
     assert mended_delivery(start + short(b"\xe9") + short("é".encode())) == start + short(b"?") + short("é".encode())
 

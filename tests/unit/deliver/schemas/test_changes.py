@@ -32,6 +32,10 @@ class Address2(BaseModel):
     zip: str = ""
 
 
+class Empty(BaseModel):
+    pass
+
+
 class Cat(BaseModel):
     kind: Literal["cat"]
     n: int
@@ -353,6 +357,7 @@ def test_a_word_that_is_not_known_is_never_called_compatible() -> None:
     assert misfits(odd({"type": ["integer", "null"]}), odd({"type": ["null", "integer", "string"]})) == ()
     assert misfits(odd({"type": ["integer", "null"]}), odd(whole))
     assert misfits(odd(whole), {"type": "object", "properties": 5}) == ()
+    assert misfits(odd(whole), {"type": "object", "required": ["y"]})
 
 
 def test_names_of_a_dictionary_count() -> None:
@@ -368,6 +373,7 @@ def test_names_of_a_dictionary_count() -> None:
         (dict[word, int], dict[str, int], True),
         (dict[word, int], dict[str, bool], False),
         (dict[word, int], dict[str, Any], True),
+        (dict[word, int], Empty, True),
         (dict[word, int], Address, False),
         (dict[str, int], dict[word, int], False),
         (dict[word, int], dict[short, int], False),
