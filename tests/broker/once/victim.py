@@ -174,8 +174,8 @@ async def work(settings: Settings, topology: Topology) -> None:
     effects = Effects(Path(settings.effects))
     on_event = note_down(effects)
     plain = AioTransport(settings.url, name="process", on_event=on_event)
-    fatal = settings.kill_at in (Point.COMPLETED, Point.ACKED)
-    transport = FatalTransport(plain, Point(settings.kill_at)) if fatal else plain
+    point = Point(settings.kill_at) if settings.kill_at else None
+    transport = FatalTransport(plain, point) if point in (Point.COMPLETED, Point.ACKED) else plain
     await transport.open()
     store = settings.place.open()
     worker = Worker(
