@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -25,7 +24,7 @@ from amqpkit.testing.proxy import FaultProxy
 from tests.broker.life import process as life
 from tests.broker.life.process import Nursery, Process
 from tests.broker.life.rig import Rig, until
-from tests.broker.life.victim import Effect, Effects
+from tests.broker.life.victim import Effects
 from tests.broker.once.place import Place
 from tests.broker.once.victim import Settings, consumer_of, note_down
 
@@ -59,29 +58,12 @@ class Nest(Nursery):
     @asynccontextmanager
     async def started(self, settings: Any) -> AsyncIterator[Process]:
         """Start a worker process that consumes when this is entered, and is dead when it is left."""
-        process = Process(await asyncio.to_thread(self.fork, settings), Lines(Path(settings.effects)))
+        process = Process(await asyncio.to_thread(self.fork, settings), Effects(Path(settings.effects)))
         try:
             await until(lambda: process.did("consuming") or not process.alive, "the process consumes")
             yield process
         finally:
             await process.kill()
-
-
-class Lines(Effects):
-    """The same file, written by several at once: what is seen of a line may be half of it."""
-
-    def _catch_up(self) -> None:
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            whole = file.read().rpartition(b"\n")[0]
-        if whole:
-            self._offset += len(whole) + 1
-        for line in whole.decode().splitlines():
-            # half a line, cut off by its writer's death, is followed by somebody's whole one
-            effect = Effect(*json.loads(line[line.rindex('["') :]))
-            self._seen.setdefault(effect.what, []).append(effect)
 
 
 def settings_for(rig: Rig, directory: Path, place: Place, **more: Any) -> Settings:
@@ -95,7 +77,7 @@ class Crew(ABC):
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.effects = Lines(Path(settings.effects))
+        self.effects = Effects(Path(settings.effects))
         self.lost: list[int] = []
 
     @abstractmethod

@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker.life.notes import Note
 from tests.broker.life.rig import applied, until
-from tests.broker.once.crew import FILE, SQL, STORES, Lines, Processes, settings_for
+from tests.broker.once.crew import FILE, SQL, STORES, Effects, Processes, settings_for
 from tests.broker.once.victim import Point
 
 KINDS = pytest.mark.parametrize("threads", [False, True], ids=["async", "threads"])
@@ -31,7 +31,7 @@ WITHOUT = {
 
 async def crash_and_go_on(nest, rig, settings, point, end):
     """Let one worker die at a point, and the next come to the end; return how often the handler was called."""
-    effects = Lines(Path(settings.effects))
+    effects = Effects(Path(settings.effects))
     await rig.publish()
     async with nest.started(replace(settings, kill_at=point.value)) as first:
         assert await first.ended() == -9
@@ -69,7 +69,7 @@ async def test_without_a_transaction_only_a_worker_killed_between_effect_and_end
         settings = settings_for(rig, tmp_path, place, lease=0.5)
         calls, end = WITHOUT[point]
         assert await crash_and_go_on(nest, rig, settings, point, end) == calls
-        assert list(Lines(Path(settings.effects)).count("effect").values()) == [calls]
+        assert list(Effects(Path(settings.effects)).count("effect").values()) == [calls]
         assert place.claims() == Counter(done=1)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from amqpkit.ports import Claimed, Hold
 from tests.broker.life.rig import Rig, applied, by_queue, until
-from tests.broker.once.crew import FILE, STORES, Lines, settings_for
+from tests.broker.once.crew import FILE, STORES, Effects, settings_for
 
 LIMIT = 3
 
@@ -25,7 +25,7 @@ async def test_a_message_that_kills_its_worker_is_dead_after_delivery_limit_plus
     text = FILE.replace("accepts:", f"delivery-limit: {LIMIT}\n    accepts:")
     async with applied(broker, text) as rig:
         settings = settings_for(rig, tmp_path, place, prefetch=1, lease=0.8)
-        effects = Lines(Path(settings.effects))
+        effects = Effects(Path(settings.effects))
         poison = await rig.publish(deadly=True)
         healthy = await rig.publish()
         deaths = 0
