@@ -182,7 +182,7 @@ def test_a_worker_with_a_store_handles_a_duplicate_once(broker: Broker, post: Pa
         worker.process.send_signal(signal.SIGTERM)
         assert worker.process.wait(30) == 0
     assert "stopped: 2 duplicate, 1 handled" in worker.said
-    assert "store    SqlStore(sqlite+aiosqlite:///claims.db)" in worker.said
+    assert "store    SqlStore(sqlite:///claims.db)" in worker.said
     assert (post / "letters").read_text() == "begun ann\nsent ann\n"
 
 
