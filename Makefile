@@ -14,7 +14,7 @@ COMPOSE = $$(docker compose version >/dev/null 2>&1 && echo docker compose || ec
 help:
 	@echo 'make demo       watch messages travel through a declared topology, in memory'
 	@echo 'make test       all tests, on RabbitMQ 4.3 and 4.0 (a given one, or containers)'
-	@echo 'make test-fast  the tests that need no broker'
+	@echo 'make test-fast  the tests that need no broker and no other server'
 	@echo 'make coverage   all tests, and which branches none of them takes'
 	@echo 'make lint       style, types, imports, spelling'
 	@echo 'make up, down   a RabbitMQ to play with, at amqp://guest:guest@127.0.0.1:5672/ (needs Docker and Compose)'
@@ -29,7 +29,7 @@ test: .venv/.installed
 	.venv/bin/python -m pytest -n $(WORKERS) $(PYTEST)
 
 test-fast: .venv/.installed
-	.venv/bin/python -m pytest -n $(WORKERS) -m "not broker" $(PYTEST)
+	.venv/bin/python -m pytest -n $(WORKERS) -m "not broker and not server" $(PYTEST)
 
 coverage: .venv/.installed
 	.venv/bin/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing $(PYTEST)

@@ -8,6 +8,8 @@ AmqpkitError
 │   ├── AccessRefused        wrong password, missing vhost, missing permission (trying again will not help)
 │   ├── QueueMissing         the queue to consume from is not there
 │   └── Refused              the broker refused a declaration
+├── StoreUnavailable         the idempotency store cannot be asked (worth another try)
+├── LeaseLost                another worker has taken the message over; what was done here is rolled back
 └── PublishError             a message's fate; never raised for a confirmed and routed message
     ├── Unroutable           no queue would get it (or its exchange is missing): nothing was stored
     ├── Nacked               the broker refused it, as a full queue does; other queues of a fan-out may have it
@@ -94,6 +96,14 @@ class Refused(BrokerError):
         differs = argument and (wanted or actual)
         what = f"{argument} is {actual} on the broker, the file wants {wanted}" if differs else reason
         super().__init__(f"{object}: {what}" + (f"; {remedy}" if remedy else ""))
+
+
+class StoreUnavailable(AmqpkitError):
+    """The idempotency store cannot be asked; another try may work."""
+
+
+class LeaseLost(AmqpkitError):
+    """Our claim on a message ran out and another worker took it over; the transaction here is rolled back."""
 
 
 class PublishError(AmqpkitError):

@@ -67,6 +67,25 @@ class DuplicateWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreDown:
+    """The idempotency store could not be asked; the message is held and it is asked again in `wait` seconds."""
+
+    queue: str
+    message_id: str | None
+    error: str
+    tries: int
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLost:
+    """A claim ran out while its handler was still running: another worker may handle the message too."""
+
+    queue: str
+    message_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class BadHeader:
     """A header of ours was unusable and was read as absent."""
 
@@ -121,6 +140,8 @@ Event = (
     | Settled
     | CopyHeld
     | DuplicateWindow
+    | StoreDown
+    | ClaimLost
     | BadHeader
     | NoKey
     | Connected

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from amqpkit.model import DeclaredObject, Message, Received, Topology
 
@@ -143,34 +143,50 @@ class Claimed:
 
 
 class IdempotencyStore(Protocol):
-    """Who works on what, and what is done; `key` is queue + message key."""
+    """Who works on what, and what is done; `key` is queue + message key, `owner` one delivery in one worker.
 
-    async def claim(self, key: str, *, lease: float) -> Claimed:
-        """Take the key for `lease` seconds, unless it is done or another holds it."""
+    Every verb raises StoreUnavailable when the store cannot be asked: the caller holds the message and asks again.
+    Times are the store's own clock's, so that workers whose clocks differ agree.
+    """
 
-    async def renew(self, key: str, *, lease: float) -> bool:
-        """Extend our lease; False when it was lost."""
+    async def claim(self, key: str, *, owner: str, lease: float) -> Claimed:
+        """Take the key for `lease` seconds, unless it is done or another owner holds it; ours already is ours still."""
 
-    async def complete(self, key: str, result: bytes | None) -> None:
-        """Mark done, for ever as far as the store keeps it."""
+    async def renew(self, key: str, *, owner: str, lease: float) -> bool:
+        """Let our claim last `lease` seconds from now; False when it is no longer ours (what we have completed is)."""
 
-    async def release(self, key: str) -> None:
-        """Give the key back; nothing happens unless we hold it."""
+    async def complete(self, key: str, *, owner: str, result: bytes | None) -> bool:
+        """Mark it done with the handler's result; False when it was no longer ours (done by us before is True).
+
+        A claim that ran out and that nobody else has taken is completed all the same.
+        """
+
+    async def release(self, key: str, *, owner: str) -> None:
+        """Give the key back; nothing happens unless we hold it and it is not done."""
+
+    async def close(self) -> None:
+        """Give back connections."""
 
 
-class NoStore:
-    """Remembers nothing: every claim is granted."""
+class Transaction(Protocol):
+    """A caller's own database transaction that also completes a claim: `with` or `async with`, as the target is."""
 
-    async def claim(self, key: str, *, lease: float) -> Claimed:  # noqa: ARG002
-        """Grant it."""
-        return Claimed(Hold.CLAIMED)
+    def __enter__(self) -> Any:
+        """Begin, or join what the caller has begun; gives the connection or session to work with."""
 
-    async def renew(self, key: str, *, lease: float) -> bool:  # noqa: ARG002
-        """Keep it."""
-        return True
+    def __exit__(self, *error: object) -> bool | None:
+        """Complete the claim and commit, or roll back; raises LeaseLost (rolled back) when the claim was lost."""
 
-    async def complete(self, key: str, result: bytes | None) -> None:
-        """Forget it."""
+    async def __aenter__(self) -> Any:
+        """Begin, awaited."""
 
-    async def release(self, key: str) -> None:
-        """Forget it."""
+    async def __aexit__(self, *error: object) -> bool | None:
+        """End, awaited."""
+
+
+@runtime_checkable
+class TransactionalStore(Protocol):
+    """A store that can complete a claim inside the caller's transaction, in the same database."""
+
+    def transaction(self, key: str, *, owner: str, target: Any, result: bytes | None = None) -> Transaction:
+        """Wrap a SQLAlchemy engine, connection or session, sync or async; raises TypeError for anything else."""

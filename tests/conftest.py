@@ -15,6 +15,9 @@ import pytest
 from tests.containers import brokers
 from tests.containers.brokers import Broker, Fleet, NoBrokerError
 
+# PostgreSQL and Redis: the fixtures `postgres`, `redis`, `own_postgres`, `own_redis`.
+pytest_plugins = ["tests.servers.plugin"]
+
 FLEET = pytest.StashKey[Fleet]()
 PATH = pytest.StashKey[Path]()
 FIXTURES = frozenset({"broker", "own_broker"})

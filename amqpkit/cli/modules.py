@@ -1,4 +1,4 @@
-"""Finding a user's consumers by `MODULE[:NAME]`."""
+"""Finding a user's consumers by `MODULE[:NAME]`, and the payloads of a module."""
 
 import importlib
 import inspect
@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.payload import Payload
 from amqpkit.errors import ConsumerError
 
 
@@ -26,6 +27,23 @@ def find_consumers(target: str) -> tuple[Consumer[Any], ...]:
         msg = f"module {name} defines no Consumer class; name what to run: {name}:NAME"
         raise ConsumerError(msg)
     return _consumers(classes, target)
+
+
+def find_payloads(name: str) -> tuple[type[Payload], ...]:
+    """Import the module and give the payloads that it defines or whose consumers it defines; raises ConsumerError."""
+    module = _import(name)
+    found: list[type[Payload]] = []
+    for value in vars(module).values():
+        if not inspect.isclass(value) or value.__module__ != name:
+            continue
+        if issubclass(value, Payload) and value is not Payload:
+            found.append(value)
+        elif issubclass(value, Consumer):
+            found.extend(value.payloads)
+    if not found:
+        msg = f"module {name} defines no Payload and no Consumer"
+        raise ConsumerError(msg)
+    return tuple(dict.fromkeys(found))
 
 
 def _import(name: str) -> ModuleType:

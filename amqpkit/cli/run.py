@@ -17,12 +17,15 @@ from amqpkit.brokers.url import BrokerURL
 from amqpkit.cli.connect import BrokerOptions
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.modules import find_consumers
+from amqpkit.cli.usage import UsageError
 from amqpkit.declare.load import load_topology
 from amqpkit.deliver.consumer import Setting
 from amqpkit.deliver.worker import Worker
-from amqpkit.events import Connected, ConnectionLost, ConsumerLost, Consuming, Event, Settled
+from amqpkit.errors import AmqpkitError
+from amqpkit.events import Connected, ConnectionLost, ConsumerLost, Consuming, Event, Settled, StoreDown
 from amqpkit.model import Topology
-from amqpkit.ports import BrokerInfo
+from amqpkit.ports import BrokerInfo, IdempotencyStore
+from amqpkit.stores import Store, open_store
 from amqpkit.units import format_duration
 
 log = logging.getLogger("amqpkit.run")
@@ -35,6 +38,7 @@ async def run(  # noqa: PLR0913 - a command's options
     prefetch: int | None = None,
     concurrency: int | None = None,
     grace: float = 30.0,
+    store: Annotated[str | None, Parameter(env_var="AMQPKIT_STORE", show_default=False)] = None,
     verbose: Annotated[bool, Parameter(alias="-v", negative=())] = False,
 ) -> int:
     """Run the consumers of a module until SIGTERM or Ctrl-C, then drain.
@@ -55,38 +59,57 @@ async def run(  # noqa: PLR0913 - a command's options
         Messages handled at once, for every queue; beats the file.
     grace
         Seconds that begun messages may take after a stop.
+    store
+        Where handled messages are remembered, so that a duplicate is not handled again: sqlite:///PATH,
+        postgresql://…, redis://… or memory:. Without it a duplicate is handled again.
     verbose
         Log every handled message too.
     """
     logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s", force=True
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s", force=True
     )
     logging.getLogger("amqpkit").setLevel(logging.DEBUG if verbose else logging.INFO)
     topology = load_topology(*topology_files(files), environ=os.environ)
     url = (connection or BrokerOptions()).broker(topology.vhost)
     tally: Counter[str] = Counter()
     transport = AioTransport(url.text, name="amqpkit run", on_event=lambda event: _tell(event, tally))
+    memory = None if store is None else _store(store)
     worker = Worker(
         topology,
         find_consumers(target),
         transport,
+        store=memory,
         on_event=lambda event: _tell(event, tally),
         grace=grace,
         overrides={"prefetch": prefetch, "concurrency": concurrency},
     )
     _obey_signals(worker)
-    await transport.open()
     try:
-        sys.stderr.write(banner(worker, topology, url, transport.broker))
+        if memory is not None:
+            await memory.prepare()
+        await transport.open()
+        sys.stderr.write(banner(worker, topology, url, transport.broker, memory))
         await worker.run()
     finally:
         await transport.close()
+        if memory is not None:
+            await memory.close()
     log.info("stopped: %s", ", ".join(f"{count} {what}" for what, count in sorted(tally.items())) or "no messages")
     if worker.abandoned:
         log.warning("threads that outlived their timeout still run; the process ends without them")
         sys.stderr.flush()
         os._exit(0)  # Python would wait for them at exit
     return 0
+
+
+def _store(url: str) -> Store:
+    try:
+        return open_store(url)
+    except ValueError as error:
+        msg = f"--store: {error}"
+        raise UsageError(msg) from error
+    except ImportError as error:
+        raise AmqpkitError(str(error)) from error
 
 
 def _obey_signals(worker: Worker) -> None:
@@ -115,17 +138,23 @@ def _tell(event: Event, tally: Counter[str]) -> None:
             log.warning("lost the connection to %s (%s); next try in %.1f s", event.purpose, event.reason, event.wait)
         case Consuming():
             log.info("consuming %s", event.queue)
+        case StoreDown():
+            log.warning("the store cannot be asked (%s); next try in %.1f s", event.error, event.wait)
         case ConsumerLost():
             log.warning("not consuming %s (%s); next try in %.1f s", event.queue, event.reason, event.wait)
         case _:
             pass
 
 
-def banner(worker: Worker, topology: Topology, url: BrokerURL, broker: BrokerInfo) -> str:
+def banner(
+    worker: Worker, topology: Topology, url: BrokerURL, broker: BrokerInfo, store: IdempotencyStore | None = None
+) -> str:
     """Say what runs where, and where each setting comes from."""
+    once = "no store: a duplicate is handled again (give one with --store)" if store is None else str(store)
     lines = [
         f"amqpkit {amqpkit.__version__}, worker {worker.name}",
         f"  broker   {broker.cluster_name} (RabbitMQ {broker.version}) at {url.location}, vhost {url.vhost}",
+        f"  store    {once}",
     ]
     for consumer in worker.consumers:
         pace, work = worker.paces[consumer.queue], topology.work_queues.get(consumer.queue)

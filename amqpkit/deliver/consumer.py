@@ -10,12 +10,13 @@ import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, Union, get_args, get_origin
 
 from amqpkit.deliver import headers as h
 from amqpkit.deliver.payload import Payload, registry
 from amqpkit.errors import ConsumerError
 from amqpkit.model import Policy, Properties, Queue, Received, Topology
+from amqpkit.ports import Transaction
 
 P = TypeVar("P", bound=Payload)
 COUNT_MAX: Final = 65_535
@@ -37,6 +38,19 @@ class Context:
     properties: Properties = field(repr=False)
     redelivered: bool = False
     published_at: datetime | None = None
+    transact: "Transact | None" = field(default=None, repr=False)
+
+    def transaction(self, target: Any, *, result: bytes | None = None) -> Transaction:
+        """Give a transaction in which your effect and the claim on this message are one: exactly once, or not at all.
+
+        `target` is a SQLAlchemy engine, connection or session on the store's own database, used with `with` or, when
+        it is async, `async with`. Raises ConsumerError without an SQL store or a key, and at its end LeaseLost, rolled
+        back, when another worker has taken the message over.
+        """
+        if self.transact is None:
+            msg = "context.transaction() works while a worker with an SQL store handles the message"
+            raise ConsumerError(msg)
+        return self.transact(target, result=result)
 
     @property
     def message_id(self) -> str | None:
@@ -59,7 +73,14 @@ class Context:
         return self.attempt >= self.attempts
 
 
-def context_of(received: Received, past: h.Past, attempts: int) -> Context:
+class Transact(Protocol):
+    """Makes a transaction that completes the claim on the message in hand."""
+
+    def __call__(self, target: Any, *, result: bytes | None = None) -> Transaction:
+        """See `Context.transaction`."""
+
+
+def context_of(received: Received, past: h.Past, attempts: int, *, transact: Transact | None = None) -> Context:
     """Tell a handler about its message."""
     exchange, routing_key = h.read_origin(received)
     return Context(
@@ -71,6 +92,7 @@ def context_of(received: Received, past: h.Past, attempts: int) -> Context:
         properties=received.properties,
         redelivered=received.redelivered,
         published_at=h.read_published_at(received),
+        transact=transact,
     )
 
 

@@ -27,6 +27,8 @@ ERROR: Final = "amqpkit-error"
 HISTORY: Final = "amqpkit-history"
 FATE: Final = "amqpkit-fate"
 REPLAYS: Final = "amqpkit-replays"
+UNREADABLE: Final = "amqpkit-unreadable"
+"""Stands for a header table that could not be read, and says why."""
 
 OURS_MAX: Final = 64 * 1024
 FRAME_MAX: Final = 131_064

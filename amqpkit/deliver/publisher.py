@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from amqpkit.deliver import headers as h
-from amqpkit.deliver.payload import Payload
+from amqpkit.deliver.evolution import business_key
+from amqpkit.deliver.payload import Payload, encode
 from amqpkit.errors import PublishError, Unroutable
 from amqpkit.model import Message, Properties, Route, Topology
 from amqpkit.ports import Clock, Transport
 
 CONTENT_TYPE: Final = "application/json"
+PRIORITY_MAX: Final = 255
 
 
 class Publisher:
@@ -36,17 +38,21 @@ class Publisher:
     ) -> str:
         """Publish and wait until the broker has the message; returns its id.
 
-        `key` is the idempotency key (default: the message id), `mandatory=False` gives up the promise that some
-        queue gets it. Raises Unroutable, Nacked, PublishTimeout, PublishUncertain, Unsendable or MessageTooLarge;
-        when it returns, the message is stored.
+        `key` is the idempotency key (default: the payload's business key, else the message id), `mandatory=False`
+        gives up the promise that some queue gets it. `priority` is 0 to 255; a quorum queue of RabbitMQ 4.0 has two
+        levels (0 to 4, and 5 or more) and takes turns between them, one of 4.3 has 32 (0 to 31, more is 31) and
+        delivers the higher first; unset counts as 4 there. Copies for retries keep it.
+
+        Raises Unroutable, Nacked, PublishTimeout, PublishUncertain, Unsendable or MessageTooLarge, and PublishError
+        for what cannot be said in a message; when it returns, the message is stored.
         """
         route = route_of(self._topology, payload.payload_type)
         message = build_message(
-            payload.model_dump_json().encode(),
+            encode(payload),
             type=payload.payload_type,
             version=payload.payload_version,
             clock=self._clock,
-            key=key,
+            key=business_key(payload) if key is None else key,
             message_id=message_id,
             correlation_id=correlation_id,
             priority=priority,
@@ -107,7 +113,8 @@ def build_message(  # noqa: PLR0913 - what AMQP lets a producer say of one messa
 ) -> Message:
     """Make a message of ours: JSON, persistent, with id, type, version and time.
 
-    Raises PublishError when the caller sets headers that are ours (`amqpkit-`) or the broker's (`x-`).
+    Raises PublishError when the caller sets headers that are ours (`amqpkit-`) or the broker's (`x-`), an empty key,
+    or a priority that is none.
     """
     now = clock.now()
     ours: dict[str, Any] = dict(headers or {})
@@ -116,6 +123,9 @@ def build_message(  # noqa: PLR0913 - what AMQP lets a producer say of one messa
         raise PublishError(msg)
     if key is not None and not key:
         msg = "the idempotency key is empty; leave it out to use the message id"
+        raise PublishError(msg)
+    if priority is not None and not (_is_whole(priority) and 0 <= priority <= PRIORITY_MAX):
+        msg = f"the priority is {priority!r}; write a whole number from 0 to {PRIORITY_MAX}"
         raise PublishError(msg)
     ours[h.PUBLISHED_AT] = h.format_instant(now)
     if version != 1:
@@ -135,6 +145,10 @@ def build_message(  # noqa: PLR0913 - what AMQP lets a producer say of one messa
             headers=ours,
         ),
     )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _system_clock() -> Clock:

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
-import tenacity
 from pydantic_core import to_json
 
+from amqpkit.deliver.claim import Claimant
 from amqpkit.deliver.consumer import context_of
 from amqpkit.deliver.drive import drive
 from amqpkit.deliver.effects import (
@@ -25,16 +25,28 @@ from amqpkit.deliver.effects import (
     Release,
     Requeue,
     Returned,
-    Stopped,
 )
 from amqpkit.deliver.handler import Halt, Handler
-from amqpkit.deliver.headers import read_past
+from amqpkit.deliver.headers import read_key, read_past
+from amqpkit.deliver.patience import insist
 from amqpkit.deliver.walk import End, Terms, walk
-from amqpkit.errors import PublishError, PublishUncertain, Unsendable
-from amqpkit.events import BadHeader, Begun, CopyHeld, DuplicateWindow, OnEvent, Outcome, Settled
+from amqpkit.errors import PublishUncertain, StoreUnavailable
+from amqpkit.events import (
+    BadHeader,
+    Begun,
+    ClaimLost,
+    CopyHeld,
+    DuplicateWindow,
+    NoKey,
+    OnEvent,
+    Outcome,
+    Settled,
+    StoreDown,
+)
 from amqpkit.ports import Clock, Delivery, IdempotencyStore, Transport
 
 log = logging.getLogger("amqpkit.worker")
+T = TypeVar("T")
 
 COPY_TIMEOUT: Final = 10.0
 """Seconds for one try to place a copy; the original waits unacked meanwhile, so nothing is at stake."""
@@ -45,19 +57,25 @@ class Tools:
     """What every slot of a worker shares."""
 
     transport: Transport
-    store: IdempotencyStore
+    store: IdempotencyStore | None
     clock: Clock
     on_event: OnEvent
     halt: Halt
     chance: Callable[[], float]
+    keyless: set[str]
+    """Queues that have brought a message which no claim can be made for."""
 
 
 class Slot:
     """Performs the effects of one walk at a time."""
 
-    def __init__(self, handler: Handler, terms: Terms, tools: Tools) -> None:
-        """Keep the parts; `holding` says that a copy cannot be placed at the moment."""
+    def __init__(self, handler: Handler, terms: Terms, tools: Tools, *, name: str) -> None:
+        """Keep the parts; `name` is unlike any other slot's anywhere.
+
+        `holding` says that a copy cannot be placed, or the store not be asked, at the moment.
+        """
         self._handler, self._terms, self._tools = handler, terms, tools
+        self._claimant = Claimant(tools.store, tools.clock, name=name, on_lost=self._lost)
         self._delivery: Delivery | None = None
         self._placed = self._handled = False
         self.holding = False
@@ -66,6 +84,8 @@ class Slot:
         """Take one delivery to its end; whatever happens, it is settled."""
         tools, begun = self._tools, self._tools.clock.now()
         self._delivery, self._placed, self._handled = delivery, False, False
+        self._claimant.begin()
+        self._look_for_key(delivery)
         try:
             end = await drive(walk(delivery, self._terms, Moment(begun, tools.chance())), self)
         except Exception as error:  # the edge: a fault of ours must not leave a message without an end
@@ -77,12 +97,19 @@ class Slot:
             raise
         finally:
             self.holding = False
+            if not self.abandoned:
+                self._claimant.forget()
             self._delivery = None
         self._report(delivery, end, (tools.clock.now() - begun).total_seconds())
 
     async def rest(self, stop: asyncio.Event) -> None:
         """Wait for a thread that outlived its timeout, or for `stop`: until then this slot takes nothing."""
+        if self._handler.abandoned is None:
+            return
         await self._handler.wait_for_abandoned(stop)
+        if not self.abandoned:
+            await self._claimant.release_late()
+        self._claimant.forget()
 
     @property
     def stuck(self) -> bool:
@@ -109,7 +136,8 @@ class Slot:
             case Refuse():
                 delivery.refuse()
             case Release(key):
-                await self._release(key)
+                if not self.abandoned:  # a thread that still works on it keeps the claim until it ends
+                    await self._claimant.release(key)
             case Compensate():
                 return None  # no steps port is set: nothing was recorded that could be undone
             case _:
@@ -119,14 +147,31 @@ class Slot:
     async def _perform(self, effect: Claim | Invoke | Publish | Complete, delivery: Delivery) -> object:
         match effect:
             case Claim(key, lease):
-                return await self._tools.store.claim(key, lease=lease)
+                return await self._insist(lambda: self._claimant.claim(key, lease=lease), delivery)
             case Invoke():
                 return await self._invoke(effect, delivery)
             case Publish():
-                await self._place(effect, delivery)
+                await self._insist(lambda: self._publish(effect), delivery)
+                self._placed = True
             case Complete(key, result):
-                await self._tools.store.complete(key, _stored(result))
+                stored = _stored(result)
+                # also when the delivery is lost: the next one is then known as a duplicate
+                await self._insist(lambda: self._claimant.complete(key, result=stored), delivery, though_lost=True)
         return None
+
+    async def _publish(self, copy: Publish) -> None:
+        await self._tools.transport.publish(copy.exchange, copy.routing_key, copy.message, timeout=COPY_TIMEOUT)
+
+    async def _insist(self, effect: Callable[[], Awaitable[T]], delivery: Delivery, *, though_lost: bool = False) -> T:
+        try:
+            return await insist(
+                effect,
+                delivery=None if though_lost else delivery,
+                clock=self._tools.clock,
+                on_hold=lambda error, tries, wait: self._held(delivery, error, tries, wait),
+            )
+        finally:
+            self.holding = False
 
     def _ack(self, delivery: Delivery) -> None:
         if not delivery.alive and (self._placed or self._handled):
@@ -134,16 +179,10 @@ class Slot:
             self._emit_window(delivery, f"{what}, the original could not be acked")
         delivery.ack()
 
-    async def _release(self, key: str) -> None:
-        try:
-            await self._tools.store.release(key)
-        except Exception:
-            # the copy is safe, so the original is acked all the same: an unreleased lease runs out by itself
-            log.warning("the claim on %s could not be released; it runs out", key, exc_info=True)
-
     async def _invoke(self, effect: Invoke, delivery: Delivery) -> Returned | Raised:
         work = self._terms.work
-        context = context_of(delivery, effect.past, work.attempts if work else 1)
+        attempts = work.attempts if work else 1
+        context = context_of(delivery, effect.past, attempts, transact=self._claimant.transaction)
         self._tools.on_event(Begun(self._terms.queue, context.message_id, context.properties.type, context.attempt))
         try:
             value = await self._handler.call(effect.payload, context)
@@ -164,44 +203,29 @@ class Slot:
     def _moment(self) -> Moment:
         return Moment(self._tools.clock.now(), self._tools.chance())
 
-    # --- copies --------------------------------------------------------------------------------
+    # --- telling -------------------------------------------------------------------------------
 
-    async def _place(self, effect: Publish, delivery: Delivery) -> None:
-        """Send a copy until the broker has it: the original stays unacked, so prefetch stops the consumer by itself."""
-
-        async def wait(seconds: float) -> None:
-            await self._tools.clock.sleep(seconds)
-            self._require(delivery)
-
-        self._require(delivery)
-        tries = tenacity.AsyncRetrying(
-            wait=tenacity.wait_random_exponential(multiplier=0.2, max=15),
-            retry=tenacity.retry_if_exception(_worth_another_try),
-            before_sleep=lambda state: self._held(state, delivery),
-            sleep=wait,
-            reraise=True,
-        )
-        async for attempt in tries:
-            with attempt:
-                await self._tools.transport.publish(
-                    effect.exchange, effect.routing_key, effect.message, timeout=COPY_TIMEOUT
-                )
-        self.holding, self._placed = False, True
-
-    def _require(self, delivery: Delivery) -> None:
-        if not delivery.alive:
-            raise Stopped("its channel is gone, the broker delivers it again")
-
-    def _held(self, state: tenacity.RetryCallState, delivery: Delivery) -> None:
+    def _held(self, delivery: Delivery, error: BaseException, tries: int, wait: float) -> None:
         self.holding = True
-        error = state.outcome.exception() if state.outcome else None
-        message_id, wait = (delivery.properties.message_id, state.next_action.sleep if state.next_action else 0.0)
-        log.warning("a copy of %s is held: %s (try %d)", message_id, error, state.attempt_number)
-        self._tools.on_event(CopyHeld(self._terms.queue, message_id, str(error), state.attempt_number, wait))
+        message_id = delivery.properties.message_id
+        log.warning("message %s from %s is held: %s (try %d)", message_id, self._terms.queue, error, tries)
+        kind = StoreDown if isinstance(error, StoreUnavailable) else CopyHeld
+        self._tools.on_event(kind(self._terms.queue, message_id, str(error), tries, wait))
         if isinstance(error, PublishUncertain):
             self._emit_window(delivery, "a copy of unknown fate is sent again")
 
-    # --- telling -------------------------------------------------------------------------------
+    def _lost(self) -> None:
+        message_id = self._delivery.properties.message_id if self._delivery else None
+        log.warning("the claim on message %s from %s ran out under its handler", message_id, self._terms.queue)
+        self._tools.on_event(ClaimLost(self._terms.queue, message_id))
+
+    def _look_for_key(self, delivery: Delivery) -> None:
+        queue, keyless = self._terms.queue, self._tools.keyless
+        if self._tools.store is None or queue in keyless or read_key(delivery):
+            return
+        keyless.add(queue)
+        log.warning("queue %s brings messages without id and key: none can be known as a duplicate", queue)
+        self._tools.on_event(NoKey(queue))
 
     def _emit_window(self, delivery: Delivery, window: str) -> None:
         self._tools.on_event(DuplicateWindow(self._terms.queue, delivery.properties.message_id, window))
@@ -238,10 +262,6 @@ class Slot:
 
 
 _NOTEWORTHY: Final = {Outcome.RETRIED, Outcome.DEAD, Outcome.REFUSED, Outcome.DISCARDED}
-
-
-def _worth_another_try(error: BaseException) -> bool:
-    return isinstance(error, PublishError) and not isinstance(error, Unsendable)
 
 
 def _stored(result: object) -> bytes | None:

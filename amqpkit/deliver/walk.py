@@ -41,7 +41,7 @@ from amqpkit.deliver.retry import (
     put_off,
     put_off_within_bound,
 )
-from amqpkit.errors import Unsendable
+from amqpkit.errors import LeaseLost, StoreUnavailable, Unsendable
 from amqpkit.events import Outcome
 from amqpkit.model import DeadLetter, Discard, Received, RetryAfter, Verdict, WorkQueue
 from amqpkit.ports import Claimed, Hold
@@ -222,6 +222,10 @@ def _judge(case: Case, reply: Returned | Raised) -> Judged:
             return Judged(dead, moment, claim, said, handled=True)
         case RetryAfter():
             return Judged(_later(case, said, moment.now), moment, claim, handled=False)
+        case LeaseLost():
+            return Judged(_look_again(case, moment.now, "its claim ran out and another worker took it over"), moment)
+        case StoreUnavailable():  # out of context.transaction(), which rolled back: not the handler's failure
+            return Judged(_look_again(case, moment.now, h.text_of(said)), moment, claim)
         case BaseException() if isinstance(reply, Raised):
             return Judged(_failed(case, said), moment, claim, said, handled=True)
         case _ if _is_no_result(said):
@@ -234,6 +238,14 @@ def _judge(case: Case, reply: Returned | Raised) -> Judged:
 def _failed(case: Case, failure: BaseException) -> Retry | Dead:
     delays = case.terms.work.delays if case.terms.work else ()
     return decide(failure, case.past.attempt, delays, case.terms.never_retry)
+
+
+def _look_again(case: Case, now: datetime, reason: str) -> Snooze | Dead:
+    """What was done here is rolled back, through no fault of the message: soon again, no attempt used, for a day."""
+    work = case.terms.work
+    if work is None:
+        return Dead("held", reason)
+    return put_off_within_bound(work.snoozes, now, now, case.past, fate="exhausted", reason=reason)
 
 
 def _alone(error: BaseException) -> BaseException:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import random
+import secrets
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -19,7 +20,7 @@ from amqpkit.deliver.slot import Slot, Tools
 from amqpkit.deliver.walk import Terms
 from amqpkit.events import Event, OnEvent, ignore
 from amqpkit.model import Topology
-from amqpkit.ports import Clock, IdempotencyStore, NoStore, Transport
+from amqpkit.ports import Clock, IdempotencyStore, Transport
 
 log = logging.getLogger("amqpkit.worker")
 
@@ -33,6 +34,7 @@ class Worker:
     """Runs consumers until it is told to stop.
 
     `grace` in seconds is how long begun messages may finish after `stop`; what has not begun goes back at once.
+    `store` makes duplicates harmless: with it a message that was handled is not handled again.
     `overrides` are the command line's prefetch, concurrency and timeout, which beat file and class.
     """
 
@@ -56,10 +58,11 @@ class Worker:
         check_consumers(topology, self.consumers)
         self.paces = {c.queue: pace_of(c, topology, overrides=overrides) for c in self.consumers}
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._token = secrets.token_hex(4)  # a restarted container may have the same name and pid
         self._topology, self._transport, self._grace = topology, transport, grace
         self._clock = clock or SystemClock()
         self._halt = Halt()
-        self._tools = Tools(transport, store or NoStore(), self._clock, _quiet(on_event), self._halt, chance)
+        self._tools = Tools(transport, store, self._clock, _quiet(on_event), self._halt, chance, set())
         self._make_threads = threads or partial(ThreadPoolExecutor, thread_name_prefix="amqpkit")
         self._pools: list[Executor] = []
         self._lanes: list[Lane] = []
@@ -105,8 +108,13 @@ class Worker:
         self._pools.append(threads)
         terms = self._terms(consumer, timeout)
         slots = [
-            Slot(Handler(consumer, timeout=timeout, clock=self._clock, threads=threads), terms, self._tools)
-            for _ in range(concurrency)
+            Slot(
+                Handler(consumer, timeout=timeout, clock=self._clock, threads=threads),
+                terms,
+                self._tools,
+                name=f"{self.name}:{self._token}:{consumer.queue}:{number}",
+            )
+            for number in range(concurrency)
         ]
         return Lane(consumer.queue, slots, prefetch=pace.prefetch.value, rate=pace.rate.value)
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.clock import HoldingExecutor, VirtualClock
+from amqpkit.brokers.memory.holding import HoldingStore
 from amqpkit.brokers.memory.ledger import Movement
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.deliver.consumer import Consumer
@@ -17,6 +18,8 @@ from amqpkit.deliver.worker import Worker
 from amqpkit.events import Event
 from amqpkit.model import Message, Topology
 from amqpkit.operate.apply import apply
+from amqpkit.ports import IdempotencyStore
+from amqpkit.stores.memory import MemoryStore
 
 
 class Simulator:
@@ -45,7 +48,7 @@ class Simulator:
         self.transport = MemoryTransport(self.broker, on_event=self.events.append)
         self.publisher = Publisher(topology, self.transport, clock=self.clock)
         self._consumers = tuple(consumers)
-        self._settings = {"name": "simulator", "chance": chance, **(worker or {})}
+        self._settings: dict[str, Any] = {"name": "simulator", "chance": chance, **(worker or {})}
         self.worker: Worker | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -64,8 +67,14 @@ class Simulator:
         finally:
             await self.transport.close()
 
-    async def start_worker(self) -> None:
-        """Start a worker, as a deploy would; raises what keeps it from starting."""
+    def use_store(self, store: IdempotencyStore) -> None:
+        """Let the next worker that is started remember what it has handled; no time passes while the store works."""
+        self._settings["store"] = store if isinstance(store, MemoryStore) else HoldingStore(store, self.clock)
+
+    async def start_worker(self, consumers: Iterable[Consumer[Any]] | None = None) -> None:
+        """Start a worker, with other consumers if given, as a deploy would; raises what keeps it from starting."""
+        if consumers is not None:
+            self._consumers = tuple(consumers)
         self.worker = Worker(
             self.topology,
             self._consumers,

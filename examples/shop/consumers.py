@@ -1,17 +1,22 @@
 """What the shop does: one class for each queue.
 
-`amqpkit run examples.shop.consumers` runs them all. Each takes its services as arguments, so that a test can give
-it others.
+`amqpkit run examples.shop.consumers:shop --store sqlite:///shop.db` runs them all. Each takes its services as
+arguments, so that a test can give it others.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sqlalchemy import Engine
 
 from amqpkit import Consumer, Context
 
+from .books import book, open_books
 from .payloads import BillingCharge, EmailSend, ImageResize, LeadCreated
 from .services import Bank, CardExpired, Crm, EmailProvider, die
 
+DATABASE = "sqlite:///shop.db"
 Sleep = Callable[[float], Awaitable[object]]
 
 
@@ -24,7 +29,7 @@ class SendEmail(Consumer[EmailSend], queue="email.send"):
 
     async def handle(self, email: EmailSend, context: Context) -> None:
         """Send it; the message's id stays the same through retries, so the provider can recognise a second try."""
-        await self.provider.send(email.to, email.template, key=context.message_id)
+        await self.provider.send(email.to, email.template, email.language, key=context.message_id)
 
 
 class ResizeImage(Consumer[ImageResize], queue="image.resize"):
@@ -46,13 +51,17 @@ class ChargeCard(Consumer[BillingCharge], queue="billing.charge"):
 
     never_retry = (CardExpired,)
 
-    def __init__(self, bank: Bank | None = None) -> None:
-        """Use this bank."""
-        self.bank = bank or Bank()
+    def __init__(self, books: Engine, bank: Bank | None = None, crash: Callable[[], None] = die) -> None:
+        """Charge at this bank, note it in these books; on a card that kills its reader, `crash`."""
+        self.books, self.bank, self.crash = books, bank or Bank(), crash
 
     def handle(self, charge: BillingCharge, context: Context) -> None:
-        """Charge it."""
-        self.bank.charge(charge.card, charge.cents, key=context.message_id)
+        """Charge it at the bank, which knows the invoice should we ask twice, and book it exactly once."""
+        self.bank.charge(charge.card, charge.cents, key=charge.invoice)
+        with context.transaction(self.books) as page:  # the row, and that this message is done: both or neither
+            book(page, charge.invoice, charge.cents)
+        if charge.card == "fatal":
+            self.crash()  # the worst moment: everything is done, and the broker does not know
 
 
 class EnrichLead(Consumer[LeadCreated], queue="lead.enrich"):
@@ -77,3 +86,16 @@ class ReportLead(Consumer[LeadCreated], queue="lead.report"):
     def handle(self, lead: LeadCreated, context: Context) -> None:
         """Note the lead, and at which attempt."""
         self.seen.append((lead.lead, context.attempt))
+
+
+def shop(
+    books: Engine | None = None, *, sleep: Sleep = asyncio.sleep, crash: Callable[[], None] = die
+) -> tuple[Consumer[Any], ...]:
+    """Make them all; `books` must be in the database that is the worker's store."""
+    return (
+        SendEmail(),
+        ResizeImage(sleep=sleep, crash=crash),
+        ChargeCard(open_books(DATABASE) if books is None else books, crash=crash),
+        EnrichLead(),
+        ReportLead(),
+    )

@@ -21,29 +21,35 @@ class CrmTimeout(Exception):
 
 
 class EmailProvider:
-    """Fails the first two times for each address, then works."""
+    """Fails the first two times for each address, then works; knows a mail by its key, however often it is asked."""
 
     def __init__(self) -> None:
         """Begin with nothing sent."""
         self.tries: Counter[str] = Counter()
         self.sent: dict[str | None, str] = {}
 
-    async def send(self, to: str, template: str, *, key: str | None) -> None:
+    async def send(self, to: str, template: str, language: str, *, key: str | None) -> None:
         """Send it, once for each key; raises ProviderDown."""
         self.tries[to] += 1
         if self.tries[to] <= 2:  # noqa: PLR2004 - twice, as the class says
             raise ProviderDown("503 try again later")
-        self.sent[key] = f"{template} to {to}"
+        self.sent.setdefault(key, f"{template} ({language}) to {to}")
 
 
 class Bank:
-    """Is down for every card but an expired one, which it refuses; its client library knows no asyncio."""
+    """Refuses a card that is `expired`, gets no answer for one that is `unreachable`; knows no asyncio."""
 
-    def charge(self, card: str, cents: int, *, key: str | None) -> None:
+    def __init__(self) -> None:
+        """Begin with nothing charged."""
+        self.charged: dict[str, int] = {}
+
+    def charge(self, card: str, cents: int, *, key: str) -> None:
         """Charge it, once for each key; raises CardExpired or BankDown."""
         if card == "expired":
             raise CardExpired(f"the card of {key} is no longer valid")
-        raise BankDown(f"no answer, {cents / 100:.2f} EUR open")
+        if card == "unreachable":
+            raise BankDown(f"no answer, {cents / 100:.2f} EUR open")
+        self.charged.setdefault(key, cents)
 
 
 class Crm:

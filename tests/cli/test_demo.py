@@ -53,7 +53,7 @@ def test_it_tells_each_journey_and_ends_well(capsys):
         "0:12.0 | welcome | email.send.retry.10s → email.send | attempt 3 of 4",
         "0:12.0 | welcome | SendEmail → done | handled",
     ]
-    assert "6 handled, 3 dead, 0 lost; on the way 6 retries and 3 crashes of a worker." in out
+    assert "9 handled, 3 dead, 0 lost; on the way 6 retries, 4 crashes of a worker and 2 duplicates." in out
     assert "Checked: every message ended as it had to" in out
     assert out.rstrip().endswith("the same on RabbitMQ, in real time")
 
@@ -82,20 +82,38 @@ def test_json_tells_the_same(capsys):
     assert document["ok"]
     assert document["problems"] == []
     ends = {
-        (each["message"], each["queue"]): (each["ended"], each["calls"], each["crashes"])
+        (each["message"], each["queue"]): (each["ended"], each["calls"], each["crashes"], each["duplicates"])
         for each in document["journeys"]
     }
     assert ends == {
-        ("welcome", "email.send"): ("handled", 3, 0),
-        ("photo-1", "image.resize"): ("handled", 1, 0),
-        ("photo-2", "image.resize"): ("handled", 1, 0),
-        ("photo-3", "image.resize"): ("handled", 1, 0),
-        ("invoice", "billing.charge"): ("exhausted", 4, 0),
-        ("lead", "lead.enrich"): ("handled", 2, 0),
-        ("lead", "lead.report"): ("handled", 1, 0),
-        ("nonsense", "email.send"): ("invalid", 0, 0),
-        ("bomb", "image.resize"): ("crashed", 3, 3),
+        ("welcome", "email.send"): ("handled", 3, 0, 0),
+        ("news", "email.send"): ("handled", 1, 0, 0),
+        ("photo-1", "image.resize"): ("handled", 1, 0, 0),
+        ("photo-2", "image.resize"): ("handled", 1, 0, 0),
+        ("photo-3", "image.resize"): ("handled", 1, 0, 0),
+        ("invoice", "billing.charge"): ("exhausted", 4, 0, 0),
+        ("lead", "lead.enrich"): ("handled", 2, 0, 0),
+        ("lead", "lead.report"): ("handled", 1, 0, 0),
+        ("nonsense", "email.send"): ("invalid", 0, 0, 0),
+        ("bomb", "image.resize"): ("crashed", 3, 3, 0),
+        ("twice", "billing.charge"): ("handled", 1, 0, 1),
+        ("crash", "billing.charge"): ("handled", 1, 1, 1),
     }
+
+
+def test_it_shows_an_old_message_a_duplicate_and_a_crash_after_the_charge(capsys):
+    assert main(["demo"]) == 0
+
+    out = re.sub(r" {2,}", " | ", capsys.readouterr().out)
+    for line in (
+        "news | publisher → shop → email.send | with key email.send.news, version 1",
+        "twice | publisher → shop → billing.charge | with key billing.charge, again",
+        "twice | billing.charge → done | a duplicate: it was handled before",
+        "crash | ChargeCard → billing.charge | the worker dies (crash 1 of 20)",
+        "crash | billing.charge → done | a duplicate: it was handled before",
+        "and in the shop's books\neach charge that was made stands once",
+    ):
+        assert line in out
 
 
 async def test_it_notices_what_does_not_end_as_the_script_says():
@@ -118,6 +136,24 @@ async def test_it_notices_what_does_not_end_as_the_script_says():
     ]
 
 
+async def test_it_notices_a_charge_that_the_books_do_not_show_and_one_that_they_show_twice():
+    found = shop.find_shop()
+    stage = MemoryStage(found, lambda _line: None)
+    act = next(act for act in acts(found.payloads) if any(sent.again for sent in act.messages))
+    (sent,) = act.messages
+    async with stage.running():
+        before = await check(stage, (sent,))
+        await play(stage, act)
+        right = await check(stage, (sent,))
+        with stage._books.begin() as page:
+            found.books.book(page, sent.invoice, 1)
+        problems = await check(stage, (sent,))
+
+    assert f"twice: invoice {sent.invoice} is 0 times in the books, expected 1" in before
+    assert right == []
+    assert problems == [f"twice: invoice {sent.invoice} is 2 times in the books, expected 1"]
+
+
 def test_it_fails_when_something_does_not_end_as_promised(monkeypatch, capsys):
     def other_script(payloads):
         first, *_ = acts(payloads)
@@ -138,6 +174,14 @@ def test_without_its_shop_it_says_what_is_missing(monkeypatch, capsys):
 
     assert main(["demo"]) == 1
     assert "examples/shop" in capsys.readouterr().err
+
+
+def test_without_sqlite_it_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "examples.shop.consumers", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+
+    assert main(["demo"]) == 1
+    assert "pip install 'amqpkit[cli,sqlite]'" in capsys.readouterr().err
 
 
 def test_an_option_for_a_broker_without_a_broker_is_a_wrong_command_line(capsys):
@@ -168,6 +212,8 @@ def test_on_a_broker_it_ends_the_same_and_leaves_nothing(broker):
     document = json.loads(ran.stdout)
     assert [each["ended"] for each in document["journeys"] if each["message"] == "bomb"] == ["crashed"]
     assert [each["crashes"] for each in document["journeys"] if each["message"] == "bomb"] == [3]
+    (crash,) = (each for each in document["journeys"] if each["message"] == "crash")
+    assert (crash["ended"], crash["calls"], crash["crashes"], crash["duplicates"]) == ("handled", 1, 1, 1)
     assert contents(broker) == NOTHING
 
 

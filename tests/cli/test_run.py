@@ -172,6 +172,40 @@ def test_a_second_signal_ends_the_grace_period(broker: Broker, post: Path) -> No
     assert messages(broker, "letter.send") == 1
 
 
+def test_a_worker_with_a_store_handles_a_duplicate_once(broker: Broker, post: Path) -> None:
+    assert at(broker, "apply") == 0
+    with running(broker, post, "--store", "sqlite:///claims.db") as worker:
+        for _ in range(3):
+            assert at(broker, "publish", "letter.send", '{"to": "ann"}', "--key", "ann-1") == 0
+        until(lambda: "begun ann" in (post / "letters").read_text(), "the letter is handled")
+        until(lambda: messages(broker, "letter.send") == 0, "the queue is empty")
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(30) == 0
+    assert "stopped: 2 duplicate, 1 handled" in worker.said
+    assert "store    SqlStore(sqlite:///claims.db)" in worker.said
+    assert (post / "letters").read_text() == "begun ann\nsent ann\n"
+
+
+@pytest.mark.usefixtures("post")
+@pytest.mark.parametrize(
+    ("store", "code", "says"),
+    [
+        ("mysql://user:secret@host/db", 64, 'no store for "mysql:"'),
+        ("sqlite:////nowhere/at/all/claims.db", 1, "claims.db"),
+        ("redis://:secret@127.0.0.1:1/0", 1, "127.0.0.1:1"),
+        ("postgresql://user:secret@127.0.0.1:1/db", 1, "127.0.0.1:1"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_an_error_without_its_password(
+    capsys: pytest.CaptureFixture[str], store: str, code: int, says: str
+) -> None:
+    assert main(["run", "post:needy", "--url", "amqp://127.0.0.1:1", "--store", store]) == code
+    error = capsys.readouterr().err
+    assert says in error
+    assert "secret" not in error
+    assert "Traceback" not in error
+
+
 def test_a_worker_without_its_queue_says_what_to_do(broker: Broker, post: Path) -> None:
     with running(broker, post) as worker:
         assert worker.process.wait(30) == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,10 @@ from amqpkit import connect, load_topology
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.cli import main
 from amqpkit.operate.apply import apply
+from amqpkit.stores import open_store
+from amqpkit.stores.rules import KEEP
+from amqpkit.stores.sql import SqlStore
+from amqpkit.testing.simulator import Simulator
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -69,6 +75,43 @@ def test_its_first_consumer_handles_what_the_first_topology_declares(code, capsy
     assert main(["validate"]) == 0
 
 
+def charges(folder: Path):
+    file = folder / "charges.yaml"
+    file.write_text("version: 1\nwork_queues: {billing.charge: {}}\n")
+    return load_topology(file)
+
+
+async def test_its_charge_is_booked_exactly_once_in_the_database_that_is_the_store(code, tmp_path):
+    (store_url,) = re.findall(r"--store (\S+)", README)
+    assert str(code["books"].url) == store_url
+    topology = charges(tmp_path)
+    async with AsyncExitStack() as stack:
+        stack.callback(code["books"].dispose)
+        store = SqlStore(store_url)
+        stack.push_async_callback(store.close)
+        await store.prepare()
+        with code["books"].begin() as connection:
+            connection.execute(code["text"]("CREATE TABLE charges (invoice TEXT, cents INTEGER)"))
+        simulator = Simulator(topology, [code["ChargeCard"]()])
+        simulator.use_store(store)
+        async with simulator:
+            for message_id in ("m-1", "m-1", "m-2"):
+                await simulator.publish(code["Charge"](invoice="17", cents=1990), message_id=message_id)
+            assert simulator.ledger() == {}
+        with code["books"].connect() as connection:
+            assert list(connection.execute(code["text"]("SELECT * FROM charges"))) == [("17", 1990)]
+
+
+@pytest.mark.parametrize("url", ["sqlite:///app.db", "postgresql://somewhere/app", "redis://somewhere", "memory:"])
+async def test_its_stores_are_stores(url):
+    assert url.partition("//")[0] in README
+    await open_store(url).close()
+
+
+def test_its_store_remembers_for_a_week():
+    assert timedelta(days=7) == KEEP
+
+
 def test_its_commands_are_all_there_are(capsys):
     described = set(re.findall(r"^\| `amqpkit (\w+)", README, re.MULTILINE))
     assert main(["--help"]) == 0
@@ -83,8 +126,9 @@ def test_its_targets_are_targets_of_the_makefile():
     assert set(re.findall(r"`make ([\w-]+)`", README)) <= targets
 
 
-def test_its_variables_are_read_by_the_tests():
-    read = "".join(file.read_text() for file in (ROOT / "tests" / "containers").glob("*.py"))
+def test_its_variables_are_read_by_the_tests_or_the_commands():
+    readers = [*(ROOT / "tests" / "containers").glob("*.py"), ROOT / "amqpkit" / "cli" / "run.py"]
+    read = "".join(file.read_text() for file in readers)
 
     for variable in re.findall(r"AMQPKIT_\w+", README):
         assert variable in read

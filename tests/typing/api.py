@@ -6,11 +6,27 @@ from typing import assert_type
 from amqpkit import Consumer, Context, DeadLetter, Discard, Payload, Publisher, RetryAfter
 
 
-class EmailSend(Payload, type="email.send", version=2):
-    """A payload of a later version."""
+class EmailSendV1(Payload, type="email.send", version=1):
+    """A payload as it was."""
+
+    to: str
+
+    def upgrade(self) -> "EmailSend":
+        """Make the next version."""
+        return EmailSend(to=self.to)
+
+
+class EmailSend(Payload, type="email.send", version=2, previous=EmailSendV1, key="{to}:{copies}"):
+    """A payload of a later version, with a business key."""
 
     to: str
     copies: int = 1
+
+
+class Login(Payload, type="login", secrets_allowed="a one-time code, dead in a minute"):
+    """A payload that may hold a credential."""
+
+    password: str
 
 
 class EmailCancel(Payload, type="email.cancel"):

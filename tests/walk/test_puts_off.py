@@ -15,10 +15,11 @@ from amqpkit.deliver.effects import (
     Release,
 )
 from amqpkit.deliver.walk import End
+from amqpkit.errors import LeaseLost, StoreUnavailable
 from amqpkit.events import Outcome
 from amqpkit.model import Properties
 from amqpkit.ports import Claimed, Hold
-from tests.walk.play import BURIED, CLAIM, EARLY, KEY, RETRY, STARTED, check_dead, got, play
+from tests.walk.play import BURIED, CLAIM, EARLY, INVOKE, KEY, RETRY, STARTED, check_dead, got, play
 from tests.walk.world import Got, World
 
 
@@ -125,6 +126,27 @@ def test_a_held_claim_waits_however_old_the_message_is() -> None:
 
     assert hands.names == [CLAIM, "Publish", "Ack"]
     assert end.outcome is Outcome.SNOOZED
+
+
+@pytest.mark.parametrize(
+    ("error", "released"), [(LeaseLost("another has it"), False), (StoreUnavailable("the store is away"), True)]
+)
+def test_what_a_transaction_rolls_back_is_looked_at_again_and_takes_no_attempt(
+    error: Exception, *, released: bool
+) -> None:
+    hands, end = play(got({"amqpkit-attempt": 1}), raises=error)
+
+    assert hands.names == [CLAIM, INVOKE, "Publish", *(["Release"] if released else []), "Ack"]
+    assert hands.copies[0].routing_key == "10s"
+    assert hands.headers["amqpkit-attempt"] == 1
+    assert (end.outcome, end.attempt) == (Outcome.SNOOZED, 2)
+
+
+def test_what_is_rolled_back_for_a_day_is_dead() -> None:
+    received = got({"amqpkit-first-seen": "2025-12-31T00:00:00.000Z"})
+    _, end = play(received, raises=StoreUnavailable("the store is away"))
+
+    assert (end.outcome, end.fate) == (Outcome.DEAD, "exhausted")
 
 
 def test_two_copies_at_once_have_one_effect() -> None:

@@ -64,6 +64,43 @@ async def test_a_handler_that_cancels_its_own_task_has_failed_and_the_slot_lives
     assert [o[0] for o in outcomes(sim.events)] == ["retried", "handled", "retried"]
 
 
+async def test_a_handler_may_use_task_groups_timeouts_and_queues_of_asyncio() -> None:
+    """They look at the current task and its context, which a pool of slots shares among messages."""
+    seen: list[object] = []
+
+    async def failing() -> None:
+        await asyncio.sleep(0)
+        msg = "a child failed"
+        raise LookupError(msg)
+
+    async def does(_task: Task, context: Context) -> None:
+        if context.attempt == 1:
+            async with asyncio.timeout(0.01):
+                await asyncio.Event().wait()
+        if context.attempt == 2:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(failing())
+                await asyncio.Event().wait()
+        queue: asyncio.Queue[int] = asyncio.Queue()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(queue.put(7))
+            seen.append(await asyncio.wait_for(queue.get(), 5))
+        async with asyncio.timeout(5):
+            seen.append(await asyncio.to_thread(lambda: 8))
+
+    events: list[Any] = []
+    shape = topology(FILE.replace("10s, 1m", "10ms, 20ms"))
+    async with real_worker(shape, Does(does), events) as (publisher, _worker, _broker):
+        await publisher.publish(Task())
+        await until(lambda: len(outcomes(events)) == 3)
+    assert outcomes(events) == [
+        ("retried", "10ms", "TimeoutError: "),
+        ("retried", "20ms", "LookupError: a child failed"),
+        ("handled", None, ""),
+    ]
+    assert seen == [7, 8]
+
+
 async def test_a_context_variable_of_one_message_is_not_seen_by_the_next() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="none")
     seen: list[str] = []
@@ -276,7 +313,8 @@ async def until(condition: Any, within: float = 5.0) -> None:
 class real_worker:  # noqa: N801 - used as a function
     """A worker on the in-memory broker in real time."""
 
-    def __init__(self, shape: Any, consumer: Any, events: list[Any], listener: Any = None) -> None:
+    def __init__(self, shape: Any, consumer: Any, events: list[Any], listener: Any = None, store: Any = None) -> None:
+        self.store = store
         self.shape, self.consumer, self.events, self.listener = shape, consumer, events, listener
 
     async def __aenter__(self) -> tuple[Publisher, Worker, MemoryBroker]:
@@ -288,7 +326,12 @@ class real_worker:  # noqa: N801 - used as a function
         self.transport = MemoryTransport(broker)
         await self.transport.open()
         self.worker = Worker(
-            self.shape, [self.consumer], self.transport, clock=clock, on_event=self.listener or self.events.append
+            self.shape,
+            [self.consumer],
+            self.transport,
+            clock=clock,
+            on_event=self.listener or self.events.append,
+            store=self.store,
         )
         self.task = asyncio.create_task(self.worker.run())
         await until(lambda: self.worker.ready)

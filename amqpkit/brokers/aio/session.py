@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
 
-import aio_pika
 import tenacity
 from aio_pika.abc import AbstractConnection
 from tenacity.wait import wait_base
@@ -18,6 +17,7 @@ from yarl import URL
 
 from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.faults import Loss
+from amqpkit.brokers.aio.guard import GuardedConnection
 from amqpkit.brokers.aio.tasks import guarded, stop
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.errors import AccessRefused, BrokerError, ConnectionFailed
@@ -104,7 +104,7 @@ async def connect(address: Address) -> Link:
     """Connect once; raises AccessRefused or ConnectionFailed."""
     place = address.url
     # Not aio_pika.connect(): it drops a connection that failed unclosed, which its destructor then tries to close.
-    connection = aio_pika.Connection(address.target, client_properties={"connection_name": address.name})
+    connection = GuardedConnection(address.target, client_properties={"connection_name": address.name})
     try:
         await guarded(connection.connect)(timeout=address.timeout)
     except BaseException as error:

@@ -15,10 +15,10 @@ async def demo(
     yes: Annotated[bool, Parameter(negative=())] = False,
     json_: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Watch messages travel through a topology: retries, dead letters, a fan-out, a crash.
+    """Watch messages travel through a topology: retries, dead letters, a fan-out, crashes, duplicates.
 
-    In memory and in virtual time, which takes a few seconds and touches nothing. With --url on that broker, with short
-    delays: the topology is applied first, and what was made is deleted at the end.
+    In memory and in virtual time, which takes a few seconds and touches no broker. With --url on that broker, with
+    short delays: the topology is applied first, and what was made is deleted at the end.
 
     Exit codes: 0 everything ended as it had to, 1 it did not.
 
@@ -34,7 +34,7 @@ async def demo(
         Go on although queues of the demo's names are there already; they are used and not deleted.
     json_
         Print one JSON document: lines [{at, message, path, text, kind}], journeys [{message, queue, calls, crashes,
-        delays, ended, why}], problems, ok.
+        duplicates, delays, ended, why}], problems, ok.
     """
     from amqpkit.cli.demo.perform import in_memory, on_broker
     from amqpkit.cli.demo.screen import JsonScreen, TextScreen

@@ -6,12 +6,12 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Final, Self
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Final, Self, cast
 
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.cli.connect import Place, administered
-from amqpkit.cli.demo.shop import CONSUMERS, Shop
+from amqpkit.cli.demo.shop import Shop
 from amqpkit.cli.demo.story import Line, Story
 from amqpkit.cli.demo.worker import read
 from amqpkit.deliver.publisher import Publisher
@@ -30,18 +30,25 @@ class LiveStage:
     """A stage on a broker, with a worker process that is started again when it dies."""
 
     def __init__(self, shop: Shop, place: Place, tell: Callable[[Line], None]) -> None:
-        self._place, self._files = place, [str(file) for file in shop.files(short_delays=True)]
+        self._shop, self._place = shop, place
+        self._files = [str(file) for file in shop.files(short_delays=True)]
         self._url = place.url.text
         self.topology = shop.topology(short_delays=True)
         self.transport: Transport = AioTransport(self._url, name="amqpkit demo")
         self.publisher = Publisher(self.topology, self.transport)
-        names = {getattr(shop.consumers, name).queue: name for name in CONSUMERS}
-        self.story = Story(self.topology, names, self._seconds, self._told)
+        self.story = Story(self.topology, shop.readers, self._seconds, self._told)
         self._tell, self._began = tell, time.monotonic()
         self._run = secrets.token_hex(3)
         self._news = asyncio.Event()
         self._consuming: set[str] = set()
         self._worker: asyncio.Task[None] | None = None
+        self._database, self._books = "", cast("Any", None)
+
+    @property
+    def booked(self) -> list[str]:
+        """The invoices in the books that the worker process writes."""
+        booked: list[str] = self._shop.books.booked(self._books)
+        return booked
 
     def message_id(self, name: str) -> str:
         """Make the name unlike that of another run: a broker remembers."""
@@ -68,7 +75,10 @@ class LiveStage:
 
         Raises AmqpkitError when queues of these names exist, unless they may be used.
         """
-        async with administered(self._place) as (admin, _), _opened(self.transport):
+        async with AsyncExitStack() as stack:
+            admin, _ = await stack.enter_async_context(administered(self._place))
+            await stack.enter_async_context(_opened(self.transport))
+            self._database, self._books = stack.enter_context(self._shop.new_books())
             if not use_existing:
                 await self._refuse_existing(admin)
             todo = await prepare(self.topology, admin)
@@ -77,7 +87,7 @@ class LiveStage:
                 for warning in report.warnings:
                     print(f"warning: {warning}", file=sys.stderr)
                 async with self._working():
-                    await self.until(lambda: len(self._consuming) == len(CONSUMERS))
+                    await self.until(lambda: len(self._consuming) == len(self._shop.readers))
                     self._began = time.monotonic()
                     yield self
             finally:
@@ -133,7 +143,8 @@ class LiveStage:
         )
         assert process.stdin is not None  # noqa: S101 - both are pipes
         assert process.stdout is not None  # noqa: S101
-        process.stdin.write(json.dumps({"url": self._url, "files": self._files}).encode() + b"\n")
+        orders = {"url": self._url, "files": self._files, "database": self._database}
+        process.stdin.write(json.dumps(orders).encode() + b"\n")
         stop = asyncio.create_task(_close_when(stopping, process.stdin))
         try:
             async for line in process.stdout:

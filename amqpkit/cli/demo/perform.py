@@ -31,7 +31,7 @@ _AFTER_BROKER: Final = """\
 What the demo had made on the broker is deleted again.
 Next: make it to stay, and run the shop's consumers until you stop them:
   {amqpkit} apply {topology}
-  {amqpkit} run {module} {topology}"""
+  {amqpkit} run {module}:shop {topology} --store {store}"""
 
 
 async def in_memory(screen: Screen) -> int:
@@ -102,6 +102,7 @@ def _filled(text: str, shop: Shop) -> str:
         topology=shown(shop.topology_file),
         consumers=shown(Path(shop.consumers.__file__ or "")),
         module=shop.consumers.__name__,
+        store=shop.consumers.DATABASE,
         up="make up && " if Path("Makefile").is_file() and not shop.is_installed else "",
     )
 

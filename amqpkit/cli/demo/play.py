@@ -1,8 +1,9 @@
 """The play itself, the same on every stage: publish, wait for the ends, read the dead letters, check."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from amqpkit.cli.demo.script import HANDLED, Act, Expected, Sent, Stranger
@@ -15,6 +16,10 @@ from amqpkit.ports import Delivery, Transport
 
 class Stage(Protocol):
     """Where it is played: in memory or on a broker."""
+
+    @property
+    def booked(self) -> list[str]:
+        """The invoices in the shop's books, one entry for each charge."""
 
     topology: Topology
     transport: Transport
@@ -41,10 +46,14 @@ _NOT_COUNTED: Final = ("invalid", "crashed")
 
 
 async def play(stage: Stage, act: Act) -> None:
-    """Publish an act's messages and wait until each has ended in each of its queues."""
+    """Publish an act's messages, wait until each has ended in each of its queues, and repeat what comes again."""
     for sent in act.messages:
         await _publish(stage, sent)
-    ends = [(sent.name, expected.queue) for sent in act.messages for expected in sent.expected]
+    ends = [(sent.name, expected.queue, expected.duplicates) for sent in act.messages for expected in sent.expected]
+    await stage.until(lambda: all(stage.story.ended(name, queue) for name, queue, _ in ends))
+    for sent in act.messages:
+        if sent.again:
+            await _publish(stage, replace(sent, note="again"))
     await stage.until(lambda: all(stage.story.ended(*end) for end in ends))
 
 
@@ -56,13 +65,14 @@ async def _publish(stage: Stage, sent: Sent) -> None:
         return
     route = route_of(stage.topology, content.payload_type)
     key = fill(route.routing_key, content.model_dump(mode="json"), content.payload_type)
-    stage.story.published(sent.name, message_id, route.exchange, key)
+    stage.story.published(sent.name, message_id, route.exchange, key, sent.note)
     await stage.publisher.publish(content, message_id=message_id)
 
 
 async def check(stage: Stage, sents: tuple[Sent, ...]) -> list[str]:
     """Compare every end with the script, and the broker with both; return what is wrong."""
     problems = [problem for sent in sents for problem in _misfits(stage, sent)]
+    problems += _wrong_charges(stage, sents)
     problems += [f"{queue} still holds messages" for queue in await _unfinished(stage)]
     letters = await _letters(stage, sents)
     for sent in sents:
@@ -81,11 +91,21 @@ def _misfits(stage: Stage, sent: Sent) -> list[str]:
         for what, actual, wanted in (
             ("ended", journey.end or "nowhere", expected.end),
             ("handler calls", journey.calls, expected.calls),
+            ("duplicates", journey.duplicates, expected.duplicates),
             ("delays", ", ".join(journey.delays) or "none", ", ".join(delays) or "none"),
         ):
             if actual != wanted:
                 found.append(f"{sent.name} in {expected.queue}: {what} {actual}, expected {wanted}")
     return found
+
+
+def _wrong_charges(stage: Stage, sents: tuple[Sent, ...]) -> list[str]:
+    times = Counter(stage.booked)
+    return [
+        f"{sent.name}: invoice {sent.invoice} is {times[sent.invoice]} times in the books, expected {sent.charges}"
+        for sent in sents
+        if sent.invoice and times[sent.invoice] != sent.charges
+    ]
 
 
 async def _unfinished(stage: Stage) -> list[str]:

@@ -25,7 +25,8 @@ _WIDE: Final = 95
 """With less than this a table has no room for reasons."""
 _PROVEN: Final = (
     "Checked: every message ended as it had to, no work queue and no delay queue holds one any more, "
-    "and each dead letter has its fate, its history and the bytes it was published with."
+    "each dead letter has its fate, its history and the bytes it was published with, and in the shop's books each "
+    "charge that was made stands once."
 )
 _STYLES: Final[Mapping[str, str]] = {
     "published": "bold",
@@ -157,6 +158,7 @@ class JsonScreen:
                 "queue": journey.queue,
                 "calls": journey.calls,
                 "crashes": journey.crashes,
+                "duplicates": journey.duplicates,
                 "delays": journey.delays,
                 "ended": journey.end,
                 "why": journey.why,
@@ -199,17 +201,19 @@ def _table(journeys: Sequence[Journey], *, why: bool) -> Table:
 
 
 def _after(journey: Journey) -> str:
-    return f"after {_count(len(journey.delays), 'failure')}" if journey.delays else "at once"
+    first = f"after {_count(len(journey.delays), 'failure')}" if journey.delays else "at once"
+    return f"{first}, and never again" if journey.duplicates else first
 
 
 def _sum(journeys: Sequence[Journey]) -> str:
     handled = sum(journey.end == HANDLED for journey in journeys)
     dead = sum(journey.end not in ("", HANDLED) for journey in journeys)
     retries, crashes = sum(len(each.delays) for each in journeys), sum(each.crashes for each in journeys)
+    duplicates = sum(each.duplicates for each in journeys)
     lost = len(journeys) - handled - dead
     return (
-        f"{handled} handled, {dead} dead, {lost} lost; on the way {_count(retries, 'retry', 'retries')} and "
-        f"{_count(crashes, 'crash', 'crashes')} of a worker."
+        f"{handled} handled, {dead} dead, {lost} lost; on the way {_count(retries, 'retry', 'retries')}, "
+        f"{_count(crashes, 'crash', 'crashes')} of a worker and {_count(duplicates, 'duplicate')}."
     )
 
 

@@ -12,11 +12,15 @@ HANDLED: Final = "handled"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How a message ends in one queue: `handled` or a dead letter's fate, after so many calls of the handler."""
+    """How a message ends in one queue: `handled` or a dead letter's fate, after so many calls of the handler.
+
+    `duplicates` are deliveries that were acked without a call, because the message had been handled before.
+    """
 
     queue: str
     end: str
     calls: int
+    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +40,22 @@ class Stranger:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One message, by a name that the reader can follow."""
+    """One message, by a name that the reader can follow; `again` has it published a second time after its end.
+
+    `invoice` is what it charges, if it charges something: once in the shop's books if it is handled.
+    """
 
     name: str
     content: Payload | Stranger
     expected: tuple[Expected, ...]
+    again: bool = False
+    invoice: str = ""
+    note: str = ""
+
+    @property
+    def charges(self) -> int:
+        """How often its invoice must be in the books."""
+        return sum(expected.end == HANDLED for expected in self.expected)
 
     @property
     def body(self) -> bytes:
@@ -65,6 +80,12 @@ def acts(payloads: ModuleType) -> tuple[Act, ...]:
             "The handler raises, and that is all it does. The message waits in a delay queue of the broker, "
             "no worker waits with it, and each failure leads to a longer delay.",
             (_email(payloads),),
+        ),
+        Act(
+            "A rolling deploy: a message of version 1, a worker of version 2",
+            "Somebody still runs the last release, or the message has waited in a queue since. It is validated as what "
+            "it is and upgraded by its class: the handler knows the newest version only.",
+            (_old_email(payloads),),
         ),
         Act(
             "Image processing: slow work, two at a time",
@@ -95,12 +116,29 @@ def acts(payloads: ModuleType) -> tuple[Act, ...]:
             "no further worker is risked.",
             (_bomb(payloads),),
         ),
+        Act(
+            "Billing again: the same invoice is sent twice, and charged once",
+            "The worker has a store. The handler books its charge in context.transaction(): the row and the end of the "
+            "message are one commit in the shop's own database.",
+            (_receipt(payloads),),
+        ),
+        Act(
+            "The worst moment: the worker dies after the charge, before the ack",
+            "RabbitMQ cannot know that it is done, and delivers it again. The next worker can.",
+            (_cursed(payloads),),
+        ),
     )
 
 
 def _email(payloads: ModuleType) -> Sent:
-    content = payloads.EmailSend(to="ann@example.com", template="welcome")
+    content = payloads.EmailSend(to="ann@example.com", template="welcome", language="de")
     return Sent("welcome", content, (Expected("email.send", HANDLED, 3),))
+
+
+def _old_email(payloads: ModuleType) -> Sent:
+    # to an address that the provider has failed for already
+    content = payloads.EmailSendV1(to="ann@example.com", template="news")
+    return Sent("news", content, (Expected("email.send", HANDLED, 1),), note="version 1")
 
 
 def _photo(payloads: ModuleType, name: str) -> Sent:
@@ -109,8 +147,8 @@ def _photo(payloads: ModuleType, name: str) -> Sent:
 
 
 def _invoice(payloads: ModuleType) -> Sent:
-    content = payloads.BillingCharge(invoice="2026-17", card="4242", cents=1990)
-    return Sent("invoice", content, (Expected("billing.charge", "exhausted", 4),))
+    content = payloads.BillingCharge(invoice="2026-17", card="unreachable", cents=1990)
+    return Sent("invoice", content, (Expected("billing.charge", "exhausted", 4),), invoice="2026-17")
 
 
 def _lead(payloads: ModuleType) -> Sent:
@@ -127,3 +165,13 @@ def _nonsense() -> Sent:
 def _bomb(payloads: ModuleType) -> Sent:
     content = payloads.ImageResize(path="picture.bomb", width=800)
     return Sent("bomb", content, (Expected("image.resize", "crashed", 3),))
+
+
+def _receipt(payloads: ModuleType) -> Sent:
+    content = payloads.BillingCharge(invoice="2026-18", card="4242", cents=2990)
+    return Sent("twice", content, (Expected("billing.charge", HANDLED, 1, 1),), again=True, invoice="2026-18")
+
+
+def _cursed(payloads: ModuleType) -> Sent:
+    content = payloads.BillingCharge(invoice="2026-19", card="fatal", cents=3990)
+    return Sent("crash", content, (Expected("billing.charge", HANDLED, 1, 1),), invoice="2026-19")

@@ -3,13 +3,12 @@
 Pure: is handed events and the time, knows no broker, no clock and no screen.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from amqpkit.brokers.memory.exchange import follows
 from amqpkit.cli.demo.script import HANDLED
-from amqpkit.deliver.consumer import Consumer
 from amqpkit.events import Begun, Event, Outcome, Settled
 from amqpkit.model import Topology
 
@@ -35,15 +34,11 @@ class Journey:
     queue: str
     calls: int = 0
     crashes: int = 0
+    duplicates: int = 0
     delays: list[str] = field(default_factory=list)
     end: str = ""
     why: str = ""
     running: bool = False
-
-
-def names_of(consumers: Iterable[Consumer[Any]]) -> dict[str, str]:
-    """Name the class that handles each queue."""
-    return {consumer.queue: type(consumer).__name__ for consumer in consumers}
 
 
 class Story:
@@ -58,13 +53,13 @@ class Story:
         self.journeys: dict[tuple[str, str], Journey] = {}
         self.lines: list[Line] = []
 
-    def published(self, name: str, message_id: str, exchange: str, routing_key: str) -> None:
+    def published(self, name: str, message_id: str, exchange: str, routing_key: str, note: str = "") -> None:
         """Follow this message from now on; call it before the broker can answer."""
         self._names[message_id] = name
         queues = self._queues(exchange, routing_key)
         path = ("publisher", exchange, ", ".join(queues)) if exchange else ("publisher", routing_key)
         text = f"with key {routing_key}" if exchange else "straight into its queue"
-        self._line(name, path, text, "published")
+        self._line(name, path, f"{text}, {note}" if note else text, "published")
 
     def happened(self, event: Event) -> None:
         """Take in an event of the worker."""
@@ -87,10 +82,10 @@ class Story:
                 text = f"the worker dies (crash {journey.crashes} of {limit})"
                 self._line(journey.message, (self._consumers[journey.queue], journey.queue), text, "died")
 
-    def ended(self, name: str, queue: str) -> bool:
-        """Whether this message has come to an end in this queue."""
+    def ended(self, name: str, queue: str, duplicates: int = 0) -> bool:
+        """Whether this message has come to an end in this queue, and so many duplicates of it too."""
         journey = self.journeys.get((name, queue))
-        return journey is not None and bool(journey.end)
+        return journey is not None and bool(journey.end) and journey.duplicates >= duplicates
 
     def _begun(self, journey: Journey, event: Begun) -> None:
         journey.calls += 1
@@ -110,6 +105,9 @@ class Story:
             case Outcome.HANDLED:
                 journey.end = HANDLED
                 self._line(journey.message, (source, "done"), "handled", "handled")
+            case Outcome.DUPLICATE:
+                journey.end, journey.duplicates = journey.end or HANDLED, journey.duplicates + 1
+                self._line(journey.message, (source, "done"), f"a duplicate: it {event.reason}", "handled")
             case Outcome.RETRIED:
                 journey.delays.append(event.delay or "")
                 path = (source, self._delay_queue(event.queue, event.delay or ""))

@@ -1,7 +1,8 @@
 """The demo's worker on a real broker: a process of its own, so that it can really die.
 
-Reads one JSON line from its standard input (the URL, which belongs in no command line, and the topology files), tells
-the kit's events as JSON lines on its standard output, and drains when its input ends: it never outlives the demo.
+Reads one JSON line from its standard input (the URL, which belongs in no command line, the topology files, and the
+database of the shop's books, which is its store too), tells the kit's events as JSON lines on its standard output, and
+drains when its input ends: it never outlives the demo.
 """
 
 import asyncio
@@ -13,11 +14,12 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from amqpkit.brokers.aio.transport import AioTransport
-from amqpkit.cli.demo.shop import CONSUMERS, find_shop
+from amqpkit.cli.demo.shop import crews, find_shop
 from amqpkit.declare.load import load_topology
 from amqpkit.deliver.worker import Worker
 from amqpkit.errors import AmqpkitError
 from amqpkit.events import Begun, Consuming, Event, Outcome, Settled
+from amqpkit.stores import open_store
 
 _KINDS: Final = {"Begun": Begun, "Consuming": Consuming, "Settled": Settled}
 
@@ -37,18 +39,31 @@ def read(line: str | bytes) -> Event:
     return event
 
 
-async def work(url: str, files: list[str]) -> None:
+async def work(url: str, files: list[str], database: str) -> None:
     """Run the shop's consumers until the input ends."""
-    shelf = find_shop().consumers
-    consumers = [getattr(shelf, name)() for name in CONSUMERS]
+    shop, topology = find_shop(), load_topology(*files)
+    store, books = open_store(database), shop.books.open_books(database)
     transport = AioTransport(url, name="amqpkit demo, worker", on_event=tell)
+    await store.prepare()
     await transport.open()
     try:
-        worker = Worker(load_topology(*files), consumers, transport, on_event=tell, name="demo")
-        await _until_input_ends(worker.stop)
-        await worker.run()
+        workers = [
+            Worker(topology, crew, transport, store=its_store, on_event=tell, name="demo")
+            for crew, its_store in crews(shop.consumers.shop(books), store)
+        ]
+
+        def stop() -> None:
+            for worker in workers:
+                worker.stop()
+
+        await _until_input_ends(stop)
+        async with asyncio.TaskGroup() as group:
+            for worker in workers:
+                group.create_task(worker.run())
     finally:
         await transport.close()
+        await store.close()
+        books.dispose()
 
 
 async def _until_input_ends(stop: Callable[[], None]) -> None:
@@ -70,7 +85,7 @@ def main() -> int:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     orders: dict[str, Any] = json.loads(sys.stdin.readline())
     try:
-        asyncio.run(work(orders["url"], orders["files"]))
+        asyncio.run(work(orders["url"], orders["files"], orders["database"]))
     except AmqpkitError as error:
         print(f"amqpkit: the demo's worker: {error}", file=sys.stderr)
         return 1

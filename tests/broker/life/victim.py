@@ -86,10 +86,12 @@ class Effects:
             return
         with self.path.open("rb") as file:
             file.seek(self._offset)
-            new = file.read()
-        self._offset += len(new)
-        for line in new.decode().splitlines():
-            effect = Effect(*json.loads(line))
+            whole = file.read().rpartition(b"\n")[0]
+        if whole:
+            self._offset += len(whole) + 1
+        for line in whole.decode().splitlines():
+            # half a line, cut off by its writer's death, is followed by somebody's whole one
+            effect = Effect(*json.loads(line[line.rindex('["') :]))
             self._seen.setdefault(effect.what, []).append(effect)
 
 

@@ -1,0 +1,40 @@
+"""Where claims are kept: in memory, in SQLite or PostgreSQL, in Redis. Libraries are loaded when a store is opened."""
+
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from amqpkit.ports import IdempotencyStore
+from amqpkit.stores.memory import MemoryStore
+
+__all__ = ["MemoryStore", "Store", "open_store"]
+
+
+class Store(IdempotencyStore, Protocol):
+    """What `open_store` gives: a store, and how to make it ready."""
+
+    async def prepare(self) -> None:
+        """Create or upgrade what the store keeps its claims in, if anything; raises StoreUnavailable."""
+
+
+def open_store(url: str) -> Store:
+    """Make the store that a URL names; nothing is connected yet.
+
+    `memory:`, `sqlite:///path` (four slashes for an absolute one), `postgresql://user:password@host/database`,
+    `redis://host/0` or `rediss://host/0`. Raises ValueError for another scheme, ImportError (naming the extra to
+    install) when the store's library is missing.
+    """
+    match urlsplit(url).scheme.partition("+")[0]:
+        case "memory":
+            return MemoryStore()
+        case "sqlite" | "postgresql" | "postgres":
+            from amqpkit.stores.sql import SqlStore  # noqa: PLC0415 - half a second that only its users pay
+
+            return SqlStore(url)
+        case "redis" | "rediss":
+            from amqpkit.stores.redis import RedisStore  # noqa: PLC0415 - the same
+
+            return RedisStore(url)
+        case other:
+            raise ValueError(
+                f'no store for "{other}:": use memory:, sqlite:///path, postgresql://, redis:// or rediss://'
+            )

@@ -1,0 +1,157 @@
+"""The guard's stream: what pamqp can read passes as it is, what it cannot is mended, frame by frame."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from datetime import UTC, datetime
+
+import pytest
+from aiormq.connection import TCPTransportFactory, TLSTransportFactory
+from pamqp import commands, frame
+from pamqp.body import ContentBody
+from pamqp.exceptions import UnmarshalingException
+from pamqp.header import ContentHeader
+from pamqp.heartbeat import Heartbeat
+from yarl import URL
+
+from amqpkit.brokers.aio.guard import GuardedConnection, GuardedReader, GuardedTransport, mended_delivery, mended_header
+from tests.broker.foreign.raw import raw, short, table
+
+FIXED = struct.pack(">HHQ", 60, 0, 2)
+DELIVER = commands.Basic.Deliver(consumer_tag="c", delivery_tag=200, exchange="", routing_key="work")
+
+
+def header(properties) -> bytes:
+    return FIXED + properties.raw
+
+
+def wire(kind: int, payload: bytes, channel: int = 1) -> bytes:
+    return struct.pack(">BHI", kind, channel, len(payload)) + payload + b"\xce"
+
+
+async def through(data: bytes) -> list[object]:
+    """The frames that aiormq would see."""
+    stream = asyncio.StreamReader()
+    stream.feed_data(data)
+    stream.feed_eof()
+    reader, found = GuardedReader(stream), []
+    while not reader.at_eof():
+        head = await reader.readexactly(1) + await reader.readexactly(6)
+        rest = await reader.readexactly(struct.unpack(">I", head[3:])[0] + 1)
+        found.append(frame.unmarshal(head + rest)[2])
+    return found
+
+
+def reads(payload: bytes) -> commands.Basic.Properties:
+    read = ContentHeader()
+    read.unmarshal(payload)
+    return read.properties
+
+
+def test_a_header_that_can_be_read_is_left_alone() -> None:
+    properties = commands.Basic.Properties(message_id="m", headers={"a": 1}, timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    payload = ContentHeader(body_size=2, properties=properties).marshal()
+
+    assert mended_header(payload) is payload
+
+
+@pytest.mark.parametrize("seconds", [2**63, 2**64 - 1, 253402300800000])
+def test_a_timestamp_that_no_calendar_has_is_left_out(seconds: int) -> None:
+    mended = reads(mended_header(header(raw(headers=table((b"a", b"t\x01")), message_id=b"m", timestamp=seconds))))
+
+    assert (mended.message_id, mended.headers, mended.timestamp) == ("m", {"a": True}, None)
+
+
+def test_a_text_that_is_no_utf8_is_left_out() -> None:
+    mended = reads(mended_header(header(raw(message_id=b"\xff", timestamp=5))))
+
+    assert mended.message_id is None
+    assert mended.timestamp == datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
+
+
+def deep() -> bytes:
+    inner = table()
+    for _ in range(3000):
+        inner = table((b"t", b"F" + inner))
+    return inner
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        table((b"a", b"?")),
+        table((b"a", b"T" + struct.pack(">Q", 2**63))),
+        table((b"\xff", b"t\x01")),
+        struct.pack(">I", 4) + b"\x09abc",
+        deep(),
+    ],
+    ids=["unknown type", "timestamp", "name", "cut off", "too deep"],
+)
+def test_a_table_that_cannot_be_read_is_replaced_by_the_reason(headers: bytes) -> None:
+    mended = reads(mended_header(header(raw(headers=headers, message_id=b"m", timestamp=5))))
+
+    assert mended.message_id == "m"
+    assert list(mended.headers or {}) == ["amqpkit-unreadable"]
+    assert mended.timestamp is not None
+
+
+def test_a_routing_key_that_is_no_utf8_gets_marks_of_the_same_length_or_shorter() -> None:
+    start = b"\x00\x3c\x00\x3c" + short(b"c") + struct.pack(">QB", 200, 0)
+    odd = start + short(b"events") + short(b"\xff" * 255)
+
+    plain = start.replace(b"\xc8", b"\x05") + short(b"events") + short(b"note.made")
+    assert mended_delivery(plain) is plain
+    assert mended_delivery(odd) == start + short(b"events") + short(b"?" * 255)
+    assert mended_delivery(start + short(b"\xe9") + short("é".encode())) == start + short(b"?") + short("é".encode())
+
+
+async def test_only_the_headers_of_deliveries_are_mended() -> None:
+    bad = wire(2, header(raw(message_id=b"m", timestamp=2**63)))
+    good = frame.marshal(ContentBody(b"{}"), 1)
+    deliver = frame.marshal(DELIVER, 1)
+
+    found = await through(deliver + bad + good + frame.marshal(Heartbeat(), 0) + deliver + bad + good)
+
+    kinds = ["Basic.Deliver", "ContentHeader", "ContentBody"]
+    assert [each.name for each in found] == [*kinds, "Heartbeat", *kinds]
+    returned = frame.marshal(commands.Basic.Return(312, "NO_ROUTE", "", "k"), 1)
+    with pytest.raises(UnmarshalingException, match="out of range"):
+        await through(deliver + bad + good + returned + bad)
+
+
+async def test_another_protocol_and_an_end_in_the_middle_are_told_as_they_are() -> None:
+    stream = asyncio.StreamReader()
+    stream.feed_data(b"AMQP\x00\x00\x09\x01rest")
+    stream.feed_eof()
+    reader = GuardedReader(stream)
+    assert await reader.readexactly(1) + await reader.readexactly(6) == b"AMQP\x00\x00\x09"
+    assert await reader.read() == b"\x01rest"
+    assert reader.at_eof()
+
+    stream = asyncio.StreamReader()
+    stream.feed_data(frame.marshal(DELIVER, 1)[:-3])
+    stream.feed_eof()
+    with pytest.raises(asyncio.IncompleteReadError):
+        await GuardedReader(stream).readexactly(1)
+
+
+@pytest.mark.parametrize(("scheme", "factory"), [("amqp", TCPTransportFactory), ("amqps", TLSTransportFactory)])
+async def test_it_connects_as_aiormq_does(monkeypatch: pytest.MonkeyPatch, scheme: str, factory: type) -> None:
+    stream = asyncio.StreamReader()
+
+    async def create(_self: object, _url: URL, **_: object) -> tuple[object, str]:
+        return stream, "writer"
+
+    monkeypatch.setattr(factory, "create", create)
+
+    reader, writer = await GuardedTransport().create(URL(f"{scheme}://localhost/"))
+
+    assert isinstance(reader, GuardedReader)
+    assert writer == "writer"
+
+
+async def test_a_connection_is_guarded() -> None:
+    connection = GuardedConnection(URL("amqp://localhost/"))
+
+    assert isinstance(connection.kwargs["transport_factory"], GuardedTransport)
