@@ -132,6 +132,10 @@ async def hang_up(link: Link) -> None:
     await link.connection.close()
 
 
+class SessionOver(ConnectionFailed):
+    """Nobody will connect again: the session was closed, or its keeper was cancelled."""
+
+
 class Session:
     """A connection for one purpose, kept alive by its own task until `close` or a refusal."""
 
@@ -177,6 +181,9 @@ class Session:
             link = await asyncio.shield(self._current)
             if not link.lost.done():
                 return link
+            if self._keeper is None or self._keeper.done():
+                msg = "the transport is closed"  # cancelled with its loop: to wait for it would be to spin
+                raise SessionOver(msg)
             # Its keeper is about to notice.
             await asyncio.sleep(0)
 
@@ -185,7 +192,7 @@ class Session:
         if self._keeper is not None:
             await stop(self._keeper)
         link = self.standing
-        self._give_up(ConnectionFailed("the transport is closed"))
+        self._give_up(SessionOver("the transport is closed"))
         if link is not None:
             await hang_up(link)
 

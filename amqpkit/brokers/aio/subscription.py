@@ -12,7 +12,7 @@ from aiormq.abc import DeliveredMessage
 from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.delivery import AioDelivery, Settlements
 from amqpkit.brokers.aio.faults import Loss
-from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Backoff, Session
+from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Backoff, Session, SessionOver
 from amqpkit.brokers.aio.tasks import stop
 from amqpkit.brokers.aio.wire import Inlet
 from amqpkit.errors import AccessRefused, BrokerError, QueueMissing
@@ -188,12 +188,11 @@ class AioSubscription:
         return cause
 
     def _is_final(self, error: BrokerError) -> bool:
-        starting = not self._begun.done()
-        if starting and isinstance(error, QueueMissing | AccessRefused):
+        final = isinstance(error, AccessRefused | SessionOver)
+        if not self._begun.done() and (final or isinstance(error, QueueMissing)):
             self._begun.set_exception(error)
             return True
-        if isinstance(error, AccessRefused):
+        if final and not self._ended.done():
             self._ended.set_exception(error)
             self._ended.exception()  # Retrieved: whoever asks gets it, and nobody need.
-            return True
-        return False
+        return final

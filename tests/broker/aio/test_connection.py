@@ -146,7 +146,7 @@ async def test_a_broker_that_restarts_finds_everything_going_on(own_broker: Brok
     await patient
 
     await until(lambda: inbox.bodies == [b"patient"])
-    assert subscription.ready
+    await until(lambda: subscription.ready)
     await rig.transport.close()
 
 
