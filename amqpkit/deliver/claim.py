@@ -59,6 +59,8 @@ class Claimant:
             await self._store.release(key, owner=self._owner)
         except StoreUnavailable as error:
             log.warning("the claim on %s could not be released (%s); it runs out", key, error)
+        except Exception:  # whatever a store fails with: refusing the original now would make a second copy
+            log.exception("the claim on %s could not be released; it runs out", key)
 
     async def release_late(self) -> None:
         """Give back what a thread has outlived its timeout with."""

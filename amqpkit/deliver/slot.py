@@ -85,8 +85,8 @@ class Slot:
         tools, begun = self._tools, self._tools.clock.now()
         self._delivery, self._placed, self._handled = delivery, False, False
         self._claimant.begin()
-        self._look_for_key(delivery)
         try:
+            self._look_for_key(delivery)
             end = await drive(walk(delivery, self._terms, Moment(begun, tools.chance())), self)
         except Exception as error:  # the edge: a fault of ours must not leave a message without an end
             log.exception("a delivery from %s could not be judged; it is refused", self._terms.queue)

@@ -172,6 +172,25 @@ async def test_a_claim_that_cannot_be_released_does_not_keep_the_original() -> N
     assert [o[0] for o in outcomes(sim.events)][-1] == "handled"
 
 
+class Broken(MemoryStore):
+    """A store with a fault of its own."""
+
+    async def release(self, key: str, *, owner: str) -> None:
+        msg = "a fault of the store's"
+        raise RuntimeError(msg)
+
+
+async def test_a_store_that_breaks_at_a_release_makes_no_second_copy() -> None:
+    def does(_task: Task, _context: Context) -> None:
+        raise ValueError
+
+    sim, _ = simulator(Does(does), store=Broken)
+    async with sim:
+        await sim.publish(Task(), message_id="m-1")
+        assert sim.ledger() == {"task.retry.10s": ["m-1"]}
+    assert [o[0] for o in outcomes(sim.events)] == ["retried"]
+
+
 async def test_a_connection_lost_after_the_handler_is_done_leaves_a_known_duplicate() -> None:
     sim: Simulator
 
