@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from amqpkit.deliver.worker import Worker
     from amqpkit.errors import (
         AmqpkitError,
+        BrokerBlocked,
         ConsumerError,
         MessageTooLarge,
         Nacked,
+        Overloaded,
         PublishError,
         PublishTimeout,
         PublishUncertain,
@@ -35,6 +37,7 @@ logging.getLogger("amqpkit").addHandler(logging.NullHandler())
 
 _HOMES = {
     "AmqpkitError": "amqpkit.errors",
+    "BrokerBlocked": "amqpkit.errors",
     "Consumer": "amqpkit.deliver.consumer",
     "ConsumerError": "amqpkit.errors",
     "Context": "amqpkit.deliver.consumer",
@@ -42,6 +45,7 @@ _HOMES = {
     "Discard": "amqpkit.model",
     "MessageTooLarge": "amqpkit.errors",
     "Nacked": "amqpkit.errors",
+    "Overloaded": "amqpkit.errors",
     "Payload": "amqpkit.deliver.payload",
     "PublishError": "amqpkit.errors",
     "PublishTimeout": "amqpkit.errors",
@@ -58,6 +62,7 @@ _HOMES = {
 
 __all__ = [
     "AmqpkitError",
+    "BrokerBlocked",
     "Consumer",
     "ConsumerError",
     "Context",
@@ -65,6 +70,7 @@ __all__ = [
     "Discard",
     "MessageTooLarge",
     "Nacked",
+    "Overloaded",
     "Payload",
     "PublishError",
     "PublishTimeout",

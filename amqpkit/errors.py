@@ -13,7 +13,9 @@ AmqpkitError
 └── PublishError             a message's fate; never raised for a confirmed and routed message
     ├── Unroutable           no queue would get it (or its exchange is missing): nothing was stored
     ├── Nacked               the broker refused it, as a full queue does; other queues of a fan-out may have it
+    ├── Overloaded           its queue is above `limits.depth`: nothing was sent
     ├── PublishTimeout       not sent within the deadline: nothing was stored
+    │   └── BrokerBlocked    because the broker is in an alarm and takes nothing
     ├── PublishUncertain     sent, and its fate is unknown: it may be stored now or later
     └── Unsendable           no broker could ever take it
         └── MessageTooLarge  body or headers over the limit
@@ -139,6 +141,39 @@ class PublishTimeout(PublishError):
     """The message was not sent within the deadline; nothing was stored."""
 
     verb = "could not be sent in time"
+
+
+class BrokerBlocked(PublishTimeout):
+    """The broker is in a memory or disk alarm and has blocked publishers; the message was not sent, nothing was stored.
+
+    What was sent before we heard of it is PublishUncertain: the broker processes it after the alarm (measured).
+    """
+
+    verb = "could not be sent: the broker blocks publishers"
+
+
+class Overloaded(PublishError):
+    """A queue that the message would reach is above its `limits.depth`; nothing was sent.
+
+    `queue` and `depth` say which and how full, `retry_after` in seconds when to ask again.
+    """
+
+    verb = "was held back"
+
+    def __init__(  # noqa: PLR0913 - an error's facts
+        self,
+        reason: str = "",
+        *,
+        queue: str = "",
+        depth: int = 0,
+        retry_after: float = 1.0,
+        exchange: str = "",
+        routing_key: str = "",
+        message_id: str = "",
+    ) -> None:
+        """Keep the facts."""
+        self.queue, self.depth, self.retry_after = queue, depth, retry_after
+        super().__init__(reason, exchange=exchange, routing_key=routing_key, message_id=message_id)
 
 
 class PublishUncertain(PublishError):

@@ -102,6 +102,32 @@ class NoKey:
     queue: str
 
 
+class Fate(StrEnum):
+    """How a publish ended, by the error that its caller got."""
+
+    CONFIRMED = "confirmed"
+    UNROUTABLE = "unroutable"
+    NACKED = "nacked"
+    TIMED_OUT = "timed-out"
+    BLOCKED = "blocked"
+    OVERLOADED = "overloaded"
+    UNCERTAIN = "uncertain"
+    UNSENDABLE = "unsendable"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A publisher told its caller how a message ended; `tries` counts sends, `seconds` is the whole wait."""
+
+    type: str
+    exchange: str
+    routing_key: str
+    message_id: str
+    fate: Fate
+    tries: int
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class Connected:
     """A connection stands; `purpose` is `consume` or `publish`."""
@@ -144,6 +170,7 @@ Event = (
     | ClaimLost
     | BadHeader
     | NoKey
+    | Published
     | Connected
     | ConnectionLost
     | Consuming
