@@ -170,6 +170,47 @@ class Topology:
 # --- what is sent and received -----------------------------------------------------------------
 
 
+class Narrow(int):
+    """A number that another client sent with fewer than 64 bits; equal to the plain one, and sent on as it came.
+
+    A Java reader casts to Integer: the same number in 64 bits breaks it. Each class has the letter of its AMQP type.
+    """
+
+    code = b"l"
+
+
+class Int8(Narrow):  # noqa: D101 - the parent's docstring covers these
+    code = b"b"
+
+
+class UInt8(Narrow):  # noqa: D101
+    code = b"B"
+
+
+class Int16(Narrow):  # noqa: D101
+    code = b"s"
+
+
+class UInt16(Narrow):  # noqa: D101
+    code = b"u"
+
+
+class Int32(Narrow):  # noqa: D101
+    code = b"I"
+
+
+class UInt32(Narrow):  # noqa: D101
+    code = b"i"
+
+
+class Float32(float):
+    """A number that another client sent in single precision."""
+
+
+class Text(bytes):
+    """What another client sent as a string although it is no UTF-8."""
+
+
 @dataclass(frozen=True, slots=True)
 class Properties:
     """The AMQP 0-9-1 basic properties; an absent one is None. `expiration` is milliseconds as text."""

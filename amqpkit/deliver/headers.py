@@ -27,6 +27,7 @@ ERROR: Final = "amqpkit-error"
 HISTORY: Final = "amqpkit-history"
 FATE: Final = "amqpkit-fate"
 REPLAYS: Final = "amqpkit-replays"
+REPLAY_RUN: Final = "amqpkit-replay-run"
 UNREADABLE: Final = "amqpkit-unreadable"
 """Stands for a header table that could not be read, and says why."""
 
@@ -100,6 +101,11 @@ def read_key(received: Received) -> str | None:
     return received.properties.message_id or None
 
 
+def is_brokers(name: str) -> bool:
+    """Whether the broker writes this header, or acts on it: a copy must not carry it on."""
+    return name in _STRIPPED or name.startswith(_STRIPPED_PREFIXES)
+
+
 def read_published_at(received: Received) -> datetime | None:
     """When it was published: our header, else the timestamp property."""
     ours = _instant(received.properties.headers, PUBLISHED_AT, [])
@@ -122,6 +128,14 @@ def _instant(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]
     value = headers.get(name)
     if value is None:
         return None
+    instant = parse_instant(value)
+    if instant is None:
+        faults.append((name, shown(value)))
+    return instant
+
+
+def parse_instant(value: object) -> datetime | None:
+    """Read RFC 3339 with a zone, as `format_instant` writes it; None when it is anything else."""
     if isinstance(value, str):
         try:
             instant = datetime.fromisoformat(value)
@@ -129,7 +143,6 @@ def _instant(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]
                 return instant.astimezone(UTC)
         except (ValueError, OverflowError):  # the first or last day there is, seen from another zone
             pass
-    faults.append((name, shown(value)))
     return None
 
 
@@ -198,19 +211,23 @@ def history_with(received: Received, trouble: Trouble, attempt: int, delay: str 
 
 
 def copy_of(received: Received, ours: Mapping[str, Any], *, first_seen: datetime) -> Message:
+    """A copy in a life that began at `first_seen`; one that the message claims for later is forged.
+
+    Otherwise as `fresh_copy_of`.
+    """
+    claimed = _instant(received.properties.headers, FIRST_SEEN, []) or first_seen
+    return fresh_copy_of(received, {FIRST_SEEN: format_instant(min(claimed, first_seen)), **ours})
+
+
+def fresh_copy_of(received: Received, ours: Mapping[str, Any]) -> Message:
     """A copy that starts a new life: body and properties kept, the broker's traces stripped, ours written.
 
-    A header whose new value is None is removed; a forged first-seen cannot lie in the future. Raises MessageTooLarge
-    when the foreign headers leave no room for even the shortest of ours in one frame.
+    A header whose new value is None is removed. Raises MessageTooLarge when the foreign headers leave no room for even
+    the shortest of ours in one frame.
     """
     old = received.properties
-    headers = {
-        name: value
-        for name, value in old.headers.items()
-        if name not in _STRIPPED and not name.startswith(_STRIPPED_PREFIXES)
-    }
+    headers = {name: value for name, value in old.headers.items() if not is_brokers(name)}
     headers[EXCHANGE], headers[ROUTING_KEY] = read_origin(received)
-    headers[FIRST_SEEN] = format_instant(min(_instant(old.headers, FIRST_SEEN, []) or first_seen, first_seen))
     headers.update(ours)
     headers = {name: value for name, value in headers.items() if value is not None or name not in ours}
     bare = replace(old, delivery_mode=2, expiration=None, user_id=None, headers={})

@@ -1,0 +1,1 @@
+"""Dead letters: reading, choosing, replaying, discarding, keeping."""
