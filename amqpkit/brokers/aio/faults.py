@@ -1,11 +1,11 @@
 """What a client library's exception means to us: no use trying again, or gone for now. Pure."""
 
 import asyncio
-from dataclasses import dataclass
 
 import aiormq.exceptions as amqp
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 
+from amqpkit.brokers.blame import Loss
 from amqpkit.errors import AccessRefused, BrokerError, ConnectionFailed, QueueMissing
 
 TROUBLE = (*CONNECTION_EXCEPTIONS, TimeoutError, ValueError)
@@ -13,14 +13,6 @@ TROUBLE = (*CONNECTION_EXCEPTIONS, TimeoutError, ValueError)
 
 _FOR_NOW = ("is down", "limit")
 """A vhost that starts, a connection limit: refusals that pass by themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """How a channel or connection ended: the broker's code (0 when it gave none) and its words."""
-
-    code: int
-    reason: str
 
 
 CODES: dict[type[amqp.AMQPError], int] = {

@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from amqpkit.brokers.aio import codec, faults
-from amqpkit.brokers.aio.blame import blame
-from amqpkit.brokers.aio.faults import Loss
-from amqpkit.brokers.aio.lanes import Lanes
-from amqpkit.brokers.aio.session import Backoff, Link, Session
+from amqpkit.brokers import encoding
+from amqpkit.brokers.aio import faults
+from amqpkit.brokers.aio.session import Link, Session
 from amqpkit.brokers.aio.tasks import stop
 from amqpkit.brokers.aio.wire import Channel, Fate, Outlet, Publish
+from amqpkit.brokers.backoff import Backoff
+from amqpkit.brokers.blame import Loss, blame
+from amqpkit.brokers.lanes import Lanes
 from amqpkit.errors import (
     BrokerError,
     MessageTooLarge,
@@ -103,13 +104,13 @@ class Outbox:
             properties = replace(properties, message_id=message_id)
         parcel = Parcel(self._numbers, exchange, routing_key, mandatory, b"", message, message_id, future)
         try:
-            parcel.properties = codec.encode(properties)
-            codec.short("the exchange's name", exchange)
-            codec.short("the routing key", routing_key)
-        except codec.UnencodableError as error:
+            parcel.properties = encoding.encode(properties)
+            encoding.short("the exchange's name", exchange)
+            encoding.short("the routing key", routing_key)
+        except encoding.UnencodableError as error:
             parcel.fail(Unsendable, str(error))
             return future
-        if reason := too_large(parcel, codec.FRAME_LIMIT):
+        if reason := encoding.too_large(message.body, parcel.properties):
             parcel.fail(MessageTooLarge, reason)
         elif self._closed is not None:
             parcel.fail(PublishTimeout, self._closed)
@@ -197,7 +198,7 @@ class Outbox:
                 continue
             if not self._admits(parcel, link):
                 continue
-            if reason := too_large(parcel, link.frame_max - 8):
+            if reason := encoding.too_large(parcel.message.body, parcel.properties, link.frame_max - 8):
                 parcel.fail(MessageTooLarge, reason)
                 self._release(self._lanes.finished(parcel))
                 continue
@@ -306,13 +307,3 @@ class Outbox:
         self._lanes = Lanes()
         self._waiting.clear()
         self._stir()
-
-
-def too_large(parcel: Parcel, header_limit: int) -> str:
-    """Say why a message is too large for any broker, or for the frame size that was agreed upon."""
-    size, header = len(parcel.message.body), codec.HEADER_FIXED + len(parcel.properties)
-    if size > codec.BODY_LIMIT:
-        return f"its body has {size} bytes; {codec.BODY_LIMIT} are allowed"
-    if header > header_limit:
-        return f"its properties and headers take {header} bytes; {header_limit} are allowed"
-    return ""

@@ -7,53 +7,24 @@ declaration and reopens a failing channel without any delay (896 times in 3 s, m
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import tenacity
 from aio_pika.abc import AbstractConnection
-from tenacity.wait import wait_base
 from yarl import URL
 
 from amqpkit.brokers.aio import faults
-from amqpkit.brokers.aio.faults import Loss
 from amqpkit.brokers.aio.guard import GuardedConnection
 from amqpkit.brokers.aio.tasks import guarded, stop
+from amqpkit.brokers.backoff import Backoff
+from amqpkit.brokers.blame import Loss
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.errors import AccessRefused, BrokerError, ConnectionFailed
 from amqpkit.events import Connected, ConnectionLost, OnEvent
 from amqpkit.ports import BrokerInfo, Clock
 
-RECONNECT: wait_base = tenacity.wait_random_exponential(multiplier=0.1, max=15)
-"""Full jitter: within 0.1 s at first, within 15 s in the end, so that a fleet does not come back at one moment."""
-MINIMUM_UPTIME = timedelta(seconds=30)
-"""What ends sooner counts as the same failure: else something that breaks on every message would spin."""
 CLOSE_TIMEOUT = 5.0
 """For a polite goodbye; a broker that is stuck gets no longer one."""
-
-
-class Backoff:
-    """How long to wait before the next try, by a tenacity wait; forgets failures after a minimum uptime."""
-
-    def __init__(self, clock: Clock, wait: wait_base = RECONNECT) -> None:
-        """Start with no failure."""
-        self._clock, self._wait = clock, wait
-        self._failures = 0
-        self._up_since = clock.now()
-
-    def up(self) -> None:
-        """It works now."""
-        self._up_since = self._clock.now()
-
-    def down(self, *, was_up: bool) -> float:
-        """It failed: say how many seconds to wait."""
-        if was_up and self._clock.now() - self._up_since >= MINIMUM_UPTIME:
-            self._failures = 0
-        self._failures += 1
-        # A wait is a pure function of this state; no retrying object is needed to ask it.
-        state = tenacity.RetryCallState(cast("tenacity.BaseRetrying", None), None, (), {})
-        state.attempt_number = self._failures
-        return self._wait(state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from aiormq.abc import DeliveredMessage
 
 from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.delivery import AioDelivery, Settlements
-from amqpkit.brokers.aio.faults import Loss
-from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Backoff, Session, SessionOver
+from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Session, SessionOver
 from amqpkit.brokers.aio.tasks import stop
 from amqpkit.brokers.aio.wire import Inlet
+from amqpkit.brokers.backoff import Backoff
+from amqpkit.brokers.blame import Loss
 from amqpkit.errors import AccessRefused, BrokerError, QueueMissing
 from amqpkit.events import ConsumerLost, Consuming, OnEvent
 from amqpkit.ports import Clock, Delivery

@@ -25,9 +25,9 @@ from pamqp.header import ContentHeader
 
 from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.codec import Encoded
-from amqpkit.brokers.aio.faults import Loss
 from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Link
 from amqpkit.brokers.aio.tasks import guarded
+from amqpkit.brokers.blame import Loss
 
 RPC_TIMEOUT = 30.0
 """For a question to a broker that is there; aiormq closes the channel on a timeout."""

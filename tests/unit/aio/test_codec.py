@@ -13,14 +13,15 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from amqpkit.brokers.aio import codec
-from amqpkit.brokers.aio.codec import Encoded, UnencodableError
+from amqpkit.brokers.aio.codec import Encoded
+from amqpkit.brokers.encoding import UnencodableError, encode
 from amqpkit.model import Properties
 
 
 def through_the_wire(properties: Properties) -> Properties:
     """Encode as the transport does and decode as aiormq does."""
     header = ContentHeader()
-    header.unmarshal(ContentHeader(properties=Encoded(codec.encode(properties))).marshal())
+    header.unmarshal(ContentHeader(properties=Encoded(encode(properties))).marshal())
     return codec.decode(header.properties)
 
 
@@ -105,7 +106,7 @@ def test_some_values_come_back_in_a_simpler_form(value: Any, expected: Any):
 )
 def test_what_cannot_be_encoded_says_where_and_why(value: Any, why: str):
     with pytest.raises(UnencodableError, match=why):
-        codec.encode(Properties(headers={"h": value}))
+        encode(Properties(headers={"h": value}))
 
 
 def test_endless_headers_are_refused():
@@ -113,7 +114,7 @@ def test_endless_headers_are_refused():
     endless.append(endless)
 
     with pytest.raises(UnencodableError, match="nested"):
-        codec.encode(Properties(headers={"h": endless}))
+        encode(Properties(headers={"h": endless}))
 
 
 @pytest.mark.parametrize(
@@ -140,10 +141,10 @@ def test_endless_headers_are_refused():
 )
 def test_properties_are_checked_as_the_broker_would(properties: Properties, why: str | None):
     if why is None:
-        assert codec.encode(properties)
+        assert encode(properties)
     else:
         with pytest.raises(UnencodableError, match=why):
-            codec.encode(properties)
+            encode(properties)
 
 
 def test_what_pamqp_encodes_is_decoded_the_same():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqpkit.brokers.aio.delivery import Settlements
-from amqpkit.brokers.aio.faults import Loss
+from amqpkit.brokers.blame import Loss
 
 
 @dataclass

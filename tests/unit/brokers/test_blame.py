@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from amqpkit.brokers.aio.blame import blame
-from amqpkit.brokers.aio.faults import Loss
+from amqpkit.brokers.blame import Loss, blame
 from amqpkit.errors import MessageTooLarge, Unroutable, Unsendable
 from amqpkit.model import Message, Properties
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from amqpkit.brokers.aio.lanes import Lanes
+from amqpkit.brokers.lanes import Lanes
 
 
 @dataclass(eq=False)

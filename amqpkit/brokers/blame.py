@@ -5,13 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from amqpkit.brokers.aio.faults import Loss
 from amqpkit.errors import MessageTooLarge, PublishError, Unroutable, Unsendable
 from amqpkit.model import Message
 
 NO_EXCHANGE: Final = re.compile(r"no exchange '(?P<name>.*)' in vhost")
 FORBIDDEN: Final = re.compile(r"exchange '(?P<name>.*)' in vhost")
 TOO_LARGE: Final = re.compile(r"message size (?P<size>\d+) is larger")
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """How a channel or connection ended: the broker's code (0 when it gave none) and its words."""
+
+    code: int
+    reason: str
 
 
 class Sent(Protocol):
