@@ -13,7 +13,7 @@ from amqpkit.brokers.clock import SystemClock
 from amqpkit.cli.connect import BrokerOptions
 from amqpkit.cli.files import topology_files
 from amqpkit.declare.load import load_topology
-from amqpkit.deliver.publisher import build_message, fill, route_of
+from amqpkit.deliver.outgoing import build_message, fill, route_of
 from amqpkit.errors import AmqpkitError
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final, Protocol
 from amqpkit.cli.demo.script import HANDLED, Act, Expected, Sent, Stranger
 from amqpkit.cli.demo.story import Journey, Story
 from amqpkit.deliver import headers as h
-from amqpkit.deliver.publisher import Publisher, fill, route_of
+from amqpkit.deliver.outgoing import fill, route_of
+from amqpkit.deliver.publisher import Publisher
 from amqpkit.model import Topology
 from amqpkit.ports import Delivery, Transport
 
