@@ -19,7 +19,7 @@ class BrokerInfo:
 
 
 class Delivery(Received, Protocol):
-    """A received message and its end: exactly one of the three verbs, once.
+    """A received message and its end: exactly one of `ack`, `requeue` and `refuse`, once.
 
     A verb on a delivery whose channel is gone does nothing: the broker redelivers by itself.
     `alive` says so beforehand. Verbs return at once; acks are merged and sent within the loop turn.
@@ -28,6 +28,9 @@ class Delivery(Received, Protocol):
     @property
     def alive(self) -> bool:
         """Whether the channel that it came on still stands."""
+
+    def forget(self) -> None:
+        """Let go of body and properties, which are read no more: whoever holds many needs only their ends."""
 
     def ack(self) -> None:
         """Settle: the broker forgets the message."""

@@ -269,6 +269,39 @@ class Transports:
 
         await self.depth_becomes(transport, "q", 3)
 
+    async def test_what_is_forgotten_can_still_be_settled(self, transport, queue):
+        taken = Taken()
+        subscription = await transport.consume(await queue(), prefetch=2, deliver=taken.append)
+        await asyncio.gather(*(transport.publish("", "q", message(b"x" * 1000, message_id=m)) for m in "ab"))
+        await until(lambda: len(taken) == 2)
+
+        for delivery in taken:
+            delivery.forget()
+
+        assert taken[0].alive
+        taken[0].ack()
+        await subscription.pause()
+        taken[1].requeue()
+        await subscription.close()
+        await self.depth_becomes(transport, "q", 1)
+
+    async def test_what_is_given_back_before_a_close_is_first_in_line_and_in_order(self, transport, queue):
+        taken = Taken()
+        subscription = await transport.consume(await queue(), prefetch=200, deliver=taken.append)
+        bodies = [b"%d" % n for n in range(300)]
+        await asyncio.gather(*(transport.publish("", "q", message(body)) for body in bodies))
+        await until(lambda: len(taken) == 200)
+
+        await subscription.pause()
+        for delivery in taken:
+            delivery.requeue()
+        await subscription.close()
+
+        again = Taken()
+        await transport.consume("q", prefetch=300, deliver=again.append)
+        await until(lambda: len(again) == 300)
+        assert again.bodies == bodies
+
     async def test_a_queue_that_goes_and_comes_is_consumed_again(self, transport, admin, queue, events, wait):
         taken = Taken()
         subscription = await transport.consume(await queue(), prefetch=1, deliver=taken.append)

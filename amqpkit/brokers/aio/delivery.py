@@ -5,6 +5,7 @@ ack is what makes clients slow, and the broker with them (it needs 128 instead o
 """
 
 import asyncio
+import math
 from bisect import bisect_left
 from contextlib import suppress
 from typing import Any
@@ -62,10 +63,26 @@ class Settlements:
         """
         nacks, self._nacked = self._nacked, []
         acked, self._acked = sorted(self._acked), []
+        together = self._oldest(nacks, acked)
+        given_back = nacks[together - 1][0] if together else 0
         behind = bisect_left(acked, min(self._unsettled)) if self._unsettled else len(acked)
         last = acked[behind - 1] if behind else 0
-        self.sent += len(nacks) + len(acked) - behind + bool(last)
-        return self._inlet.nacks(nacks) + self._inlet.acks(last, acked[behind:])
+        self.sent += len(nacks) - together + bool(together) + len(acked) - behind + bool(last)
+        return self._inlet.nacks(given_back, nacks[together:]) + self._inlet.acks(last, acked[behind:])
+
+    def _oldest(self, nacks: list[tuple[int, bool]], acked: list[int]) -> int:
+        """Count the first nacks that one frame can say: they give back the oldest of all, in the order they came.
+
+        Whoever gives back what it held gives it back so. With a frame for each the broker would keep some until the
+        consumer that makes a close safe comes by, which takes the first of them and puts it behind the others.
+        """
+        others = min((*self._unsettled, *acked[:1]), default=math.inf)
+        count = 0
+        for (tag, requeue), lowest in zip(nacks, sorted(tag for tag, _ in nacks), strict=True):
+            if not requeue or tag != lowest or tag > others:
+                break
+            count += 1
+        return count
 
     async def flush(self) -> None:
         """Wait until everything settled so far is in the socket, or the channel is gone."""
@@ -102,7 +119,8 @@ class AioDelivery:
     def __init__(self, queue: str, message: DeliveredMessage, epoch: Settlements) -> None:
         """Keep the message and the channel that it came on."""
         self.queue = queue
-        self._message, self._epoch, self._tag = message, epoch, message.delivery_tag or 0
+        self._message: DeliveredMessage | None = message
+        self._epoch, self._tag = epoch, message.delivery_tag or 0
         self._properties: Properties | None = None
         self._settled = False
         epoch.begin(self._tag)
@@ -110,34 +128,38 @@ class AioDelivery:
     @property
     def exchange(self) -> str:
         """Where it was published to."""
-        return self._message.exchange or ""
+        return self._said.exchange or ""
 
     @property
     def routing_key(self) -> str:
         """The key that it was published with."""
-        return self._message.routing_key or ""
+        return self._said.routing_key or ""
 
     @property
     def redelivered(self) -> bool:
         """Whether the broker has delivered it before."""
-        return bool(self._message.redelivered)
+        return bool(self._said.redelivered)
 
     @property
     def body(self) -> bytes:
         """What it says."""
-        return self._message.body
+        return self._said.body
 
     @property
     def properties(self) -> Properties:
         """Its properties, read once."""
         if self._properties is None:
-            self._properties = codec.decode(self._message.header.properties)
+            self._properties = codec.decode(self._said.header.properties)
         return self._properties
 
     @property
     def alive(self) -> bool:
         """Whether the channel that it came on still stands."""
         return self._epoch.stand
+
+    def forget(self) -> None:
+        """Let go of what it says; it can still be settled."""
+        self._message = self._properties = None
 
     def ack(self) -> None:
         """Settle: the broker forgets the message."""
@@ -153,6 +175,13 @@ class AioDelivery:
         """Give it to the queue's own dead-letter exchange, untouched."""
         if self._begin_to_settle():
             self._epoch.nack(self._tag, requeue=False)
+
+    @property
+    def _said(self) -> DeliveredMessage:
+        if self._message is None:
+            msg = f"a delivery from {self.queue} was forgotten, and is read all the same"
+            raise ValueError(msg)
+        return self._message
 
     def _begin_to_settle(self) -> bool:
         # A second verb is a fault of the caller's, but would cost the channel (406) and everybody's deliveries on it.

@@ -219,7 +219,7 @@ class Inlet(Channel):
         await self._inner.basic_cancel(tag, timeout=CANCEL_TIMEOUT)
         if extra:
             # It was given one after all. On 4.3 a nack does not count as a failed delivery, a closed channel does.
-            await self.write(self.nacks((message.delivery_tag or 0, True) for message in extra))
+            await self.write(self.nacks(0, ((message.delivery_tag or 0, True) for message in extra)))
 
     @guarded
     async def _consume(self, prefetch: int, deliver: Deliver, arguments: dict[str, Any] | None = None) -> str:
@@ -241,6 +241,8 @@ class Inlet(Channel):
         parts += (self._frame(Basic.Ack(delivery_tag=each)) for each in singly)
         return b"".join(parts)
 
-    def nacks(self, tags: Iterable[tuple[int, bool]]) -> bytes:
-        """Frames for nacks, each with whether to requeue."""
-        return b"".join(self._frame(Basic.Nack(delivery_tag=tag, requeue=requeue)) for tag, requeue in tags)
+    def nacks(self, tag: int, singly: Iterable[tuple[int, bool]]) -> bytes:
+        """Frames to give back all up to a tag (unless it is 0), and for single nacks, each with whether to requeue."""
+        parts = [self._frame(Basic.Nack(delivery_tag=tag, multiple=True, requeue=True))] if tag else []
+        parts += (self._frame(Basic.Nack(delivery_tag=each, requeue=requeue)) for each, requeue in singly)
+        return b"".join(parts)

@@ -40,6 +40,11 @@ class MemoryDelivery:
         """Whether the channel that it came on still stands."""
         return self._out.consumer.channel.alive
 
+    def forget(self) -> None:
+        """Let go of what it says; it can still be settled."""
+        del self.body
+        self.__dict__.pop("properties", None)
+
     def ack(self) -> None:
         """Settle: the broker forgets the message."""
         self._broker.ack(self._out)

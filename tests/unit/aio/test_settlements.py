@@ -19,13 +19,20 @@ class Book:
     outstanding: set[int] = field(default_factory=set)
     acked: set[int] = field(default_factory=set)
     nacked: set[int] = field(default_factory=set)
+    returned: list[int] = field(default_factory=list)
     frames: int = 0
     stands: bool = True
     lost: asyncio.Future[Loss] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
-    def nacks(self, tags: Iterable[tuple[int, bool]]) -> bytes:
-        for tag, _ in tags:
-            self.settle({tag}, self.nacked)
+    def nacks(self, tag: int, singly: Iterable[tuple[int, bool]]) -> bytes:
+        if tag:
+            assert tag in self.outstanding, "406 unknown delivery tag"
+            returned = sorted(each for each in self.outstanding if each <= tag)
+            self.settle(set(returned), self.nacked)
+            self.returned += returned
+        for each, requeue in singly:
+            self.settle({each}, self.nacked)
+            self.returned += [each] * requeue
         return b"n"
 
     def acks(self, tag: int, singly: Iterable[int]) -> bytes:
@@ -97,6 +104,24 @@ def test_what_ends_in_one_turn_and_in_order_is_one_frame():
     book, *_ = settled([("ack", tag) for tag in range(1, 101)], 100)
 
     assert book.frames == 1
+
+
+def test_what_is_given_back_in_one_turn_and_in_order_is_one_frame():
+    book, *_ = settled([("nack", tag) for tag in range(1, 101)], 120)
+
+    assert (book.frames, book.returned) == (1, [*range(1, 101)])
+
+
+def test_what_is_given_back_in_another_order_stays_in_it():
+    book, *_ = settled([("nack", 1), ("nack", 2), ("nack", 4), ("nack", 3), ("nack", 5)], 5)
+
+    assert (book.frames, book.returned) == (4, [1, 2, 4, 3, 5])
+
+
+def test_what_is_given_back_takes_nothing_along_that_is_still_worked_on_or_acked():
+    book, *_ = settled([("nack", 1), ("nack", 3), ("nack", 6), ("ack", 5)], 6)
+
+    assert (book.nacked, book.acked, book.outstanding) == ({1, 3, 6}, {5}, {2, 4})
 
 
 def test_a_slow_first_delivery_holds_back_none_of_the_others():
