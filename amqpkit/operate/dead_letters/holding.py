@@ -1,0 +1,232 @@
+"""Holding the letters of a queue: taken through consumers, kept unsettled, given back in the order in which they came.
+
+A letter that is passed over must stay out of the queue until the end, or it would be seen again. Each consumer has a
+channel of its own, a page: when its prefetch is used up by letters that are only kept, the next page is opened. What
+was kept is forgotten but for its delivery tag, so memory holds one page of bodies, however long the queue.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from amqpkit.ports import Clock, Delivery, Subscription, Transport
+
+FIRST_PAGE: Final = 16
+PAGE: Final = 100
+PAGES: Final = 50
+"""A page is at most this part of what was seen so far, or a connection's 2047 channels would bound what can be seen."""
+PAGE_BYTES: Final = 64 * 1024 * 1024
+SPARE: Final = 16
+"""A page is turned when so little of its prefetch is left: what is settled after `basic.cancel` stays within the 32
+frames that a quorum queue takes without an answer (measured); beyond them, closing would disturb the order."""
+
+SLICE: Final = 0.1
+SETTLED_AFTER: Final = 1.0
+PATIENCE: Final = 30.0
+"""Seconds without a letter, though some wait, after which nobody expects one any more."""
+ANSWER: Final = 30.0
+
+LOST: Final = "the connection was lost: what was held went back to the queue by itself"
+STOPPED: Final = "stopped"
+SILENT: Final = "letters wait, but the broker gives us none: another consumer may have the queue for itself"
+
+
+def page_size(seen: int, largest: int) -> int:
+    """How many letters the next page may hold, after `seen` letters of which the largest had so many bytes."""
+    if not seen:
+        return FIRST_PAGE
+    fair = max(PAGE, seen // PAGES)
+    return max(1, min(fair, PAGE_BYTES // max(largest, 1)))
+
+
+class Taken:
+    """A letter in our hands; exactly one of `ack` and `keep`, once."""
+
+    __slots__ = ("_page", "delivery")
+
+    def __init__(self, page: "Page", delivery: Delivery) -> None:
+        """Belong to a page until settled."""
+        self._page, self.delivery = page, delivery
+
+    def ack(self) -> bool:
+        """Settle: the broker forgets the letter. False when that cannot be said any more, and it comes back."""
+        self._page.held.pop(self, None)
+        alive = self.delivery.alive
+        self.delivery.ack()
+        self.delivery.forget()
+        return alive
+
+    def keep(self) -> None:
+        """Hold it to the end, to be given back; it is read no more."""
+        self._page.kept += 1
+        self.delivery.forget()
+
+
+class Page:
+    """One consumer and what it holds."""
+
+    def __init__(self, prefetch: int, arrived: asyncio.Event) -> None:
+        """Hold nothing; `arrived` is set for each letter that comes."""
+        self.prefetch, self._arrived = prefetch, arrived
+        self.subscription: Subscription | None = None
+        self.inbox: deque[Taken] = deque()
+        self.held: dict[Taken, None] = {}
+        self.kept = 0
+        self.paused = self._left = False
+        self._first: Delivery | None = None
+
+    def receive(self, delivery: Delivery) -> None:
+        """Take what the broker delivers."""
+        if self._left:  # after its consumer's end, which RabbitMQ does not do: nobody would ever give it back
+            delivery.requeue()
+            return
+        self._first = self._first or delivery
+        taken = Taken(self, delivery)
+        self.held[taken] = None
+        self.inbox.append(taken)
+        self._arrived.set()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the channel went on which its letters came."""
+        return self._first is not None and not self._first.alive
+
+    @property
+    def full(self) -> bool:
+        """Whether it holds so many only to give them back that the next page should go on."""
+        return self.kept >= max(self.prefetch - SPARE, (self.prefetch + 1) // 2)
+
+    @property
+    def read(self) -> bool:
+        """Whether nothing more will come."""
+        return self.paused and not self.inbox
+
+    async def pause(self) -> None:
+        """Have no more delivered."""
+        if not self.paused and self.subscription is not None:
+            await self.subscription.pause()
+        self.paused = True
+
+    async def leave(self) -> None:
+        """Give back what is held, in order, and close."""
+        self._left = True
+        for taken in self.held:
+            taken.delivery.requeue()
+        self.held.clear()
+        self.inbox.clear()
+        if self.subscription is not None:
+            await self.subscription.close()
+
+
+class Look:
+    """The letters of a queue, one after the other, at most as many as were there at the start."""
+
+    def __init__(self, transport: Transport, queue: str, *, total: int, clock: Clock, stop: asyncio.Event) -> None:
+        """Begin to consume at the first `take`."""
+        self._transport, self._queue, self._clock, self._stop = transport, queue, clock, stop
+        self.total, self.seen = total, 0
+        self.trouble = ""
+        """Why it ended before the end; empty when it did not."""
+        self._pages: list[Page] = []
+        self._arrived = asyncio.Event()
+        self._largest = 0
+        self._silent = 0.0
+        self._empty = False
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether a letter can be taken without waiting."""
+        return bool(self._pages and self._pages[-1].inbox)
+
+    async def take(self) -> Taken | None:
+        """Give the next letter, or None when there is no more to see or something is in the way."""
+        while self.seen < self.total and not self._is_over():
+            page = self._pages[-1] if self._pages else None
+            if page is not None and page.full:
+                await page.pause()
+            if page is None or page.read:
+                if self._empty:
+                    break
+                await self._turn()
+            elif page.inbox:
+                return self._out(page)
+            else:
+                await self._wait(page)
+        return None
+
+    async def give_back(self) -> None:
+        """Give back all that is held, the first letter first.
+
+        No consumer of ours may be left then, or it would be given them again. One page after the other, each closed
+        before the next: channels do not wait for each other (measured: 5 of 5 times in disorder).
+        """
+        for page in self._pages:
+            await page.pause()
+        if any(page.lost for page in self._pages):
+            self.trouble = LOST
+        for page in self._pages:
+            await page.leave()
+
+    def _is_over(self) -> bool:
+        if self._pages and self._pages[-1].lost:
+            self.trouble = LOST
+        elif self._stop.is_set():
+            self.trouble = STOPPED
+        return bool(self.trouble)
+
+    def _out(self, page: Page) -> Taken:
+        self._silent = 0.0
+        self.seen += 1
+        taken = page.inbox.popleft()
+        self._largest = max(self._largest, len(taken.delivery.body))
+        return taken
+
+    async def _turn(self) -> None:
+        size = min(page_size(self.seen, self._largest), self.total - self.seen)
+        page = Page(size, self._arrived)
+        self._pages.append(page)
+        page.subscription = await self._transport.consume(self._queue, prefetch=size, deliver=page.receive)
+
+    async def _wait(self, page: Page) -> None:
+        """Wait a moment for a letter; find out whether any is left."""
+        self._arrived.clear()
+        cancel = self._clock.call_later(SLICE, self._arrived.set)
+        try:
+            await self._arrived.wait()
+        finally:
+            cancel()
+        if page.inbox or len(page.held) >= page.prefetch:
+            self._silent = 0.0
+            return
+        self._silent += SLICE
+        if self._silent < SETTLED_AFTER:
+            return
+        if not page.lost and await self._depth() == 0:
+            # What is on its way arrives before the consumer's end is confirmed.
+            self._empty = True
+            await page.pause()
+        elif self._silent >= PATIENCE:
+            self.trouble = SILENT
+
+    async def _depth(self) -> int:
+        async with asyncio.timeout(ANSWER):
+            return await self._transport.depth(self._queue)
+
+
+@asynccontextmanager
+async def looking(
+    transport: Transport, queue: str, *, clock: Clock, stop: asyncio.Event | None = None, limit: int | None = None
+) -> AsyncIterator[Look]:
+    """Look at a queue's letters, at most `limit`; in the end, also a bad one, what is held is given back in order.
+
+    Raises QueueMissing and AccessRefused. `stop`, once set, ends the taking.
+    """
+    depth = await transport.depth(queue)
+    total = depth if limit is None else min(depth, limit)
+    look = Look(transport, queue, total=total, clock=clock, stop=stop or asyncio.Event())
+    try:
+        yield look
+    finally:
+        await look.give_back()
