@@ -9,7 +9,7 @@ import warnings
 import weakref
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from amqpkit.brokers import encoding
 from amqpkit.brokers.blocking.parcel import Parcel
@@ -49,6 +49,15 @@ class PikaTransport:
         self._lock = threading.Lock()
         self._pump: Pump | None = None
         self._broker: BrokerInfo | None = None
+
+    def __enter__(self) -> Self:
+        """Open, unless it is open."""
+        self.open()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close."""
+        self.close()
 
     @property
     def broker(self) -> BrokerInfo:

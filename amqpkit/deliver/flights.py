@@ -1,0 +1,224 @@
+"""Publishes performed in their caller's thread: one, or many at once, each by the same flow as an async publisher's.
+
+The transport's thread only says that an answer is there; what follows from it is done by whoever waits.
+"""
+
+import heapq
+import threading
+import time
+from collections.abc import Callable, Generator
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from amqpkit.deliver.brakes import Gate
+from amqpkit.deliver.outgoing import Order, named, second_copy
+from amqpkit.deliver.places import Places
+from amqpkit.deliver.sending import Answer, AskDepth, Effect, End, Terms, Transmit, Wait, sending
+from amqpkit.errors import BrokerBlocked, BrokerError, Nacked, PublishError, PublishTimeout, PublishUncertain
+from amqpkit.events import OnEvent
+from amqpkit.ports import BlockingTransport
+
+OnEnd = Callable[["Flight", End], None]
+_SWEEP: Final = 1000
+"""So many timers may be left over from earlier steps."""
+
+
+class Shared:
+    """What all threads of one process share: the window, the lock over gates and pace, who asks about which queue."""
+
+    def __init__(self, window: int) -> None:
+        """Begin with nothing under way."""
+        self.places = Places(window)
+        self.lock = threading.Lock()
+        self.nacked_at: float | None = None
+        self._asking: dict[str, threading.Event] = {}
+
+    def ask(self, gate: Gate, transport: BlockingTransport, seconds: float) -> None:
+        """Wait for the answer of whoever asks about this queue already, or ask."""
+        with self.lock:
+            answered = self._asking.get(gate.queue)
+            if answered is None:
+                gate.asked()
+                mine = self._asking[gate.queue] = threading.Event()
+        if answered is not None:
+            if not answered.wait(seconds):
+                with self.lock:
+                    gate.told(None, time.monotonic())
+            return
+        depth = None
+        try:
+            depth = transport.depth(gate.queue, timeout=seconds)
+        except BrokerError:
+            # Whatever is wrong, the publish itself meets it and has a name for it.
+            depth = None
+        finally:
+            with self.lock:
+                gate.told(depth, time.monotonic())
+                del self._asking[gate.queue]
+            mine.set()
+
+
+class Flight:
+    """One message on its way."""
+
+    __slots__ = ("begun", "deadline", "error", "flow", "granted", "lined_up", "order", "sent", "step", "tag", "tries")
+
+    def __init__(self, order: Order, terms: Terms, tag: int) -> None:
+        """Begin now; `tag` is the caller's own."""
+        self.order, self.tag = order, tag
+        self.begun = time.monotonic()
+        self.flow: Generator[Effect, Answer, End] = sending(terms, self.begun)
+        self.granted: Callable[[], None] = lambda: None
+        self.lined_up = self.sent = False
+        self.step, self.tries, self.deadline = 0, 0, 0.0
+        self.error: PublishError | None = None
+
+    def given_up(self) -> End:
+        """Say how it stands when its caller waits no longer."""
+        if self.sent:
+            return End(self.tries, named(PublishUncertain("the wait for its confirm was given up"), self.order))
+        return End(self.tries, named(self.error or PublishTimeout("it was given up before it was sent"), self.order))
+
+
+class Flights:
+    """The messages of one caller; nothing moves but in its calls."""
+
+    def __init__(self, shared: Shared, transport: BlockingTransport, on_event: OnEvent, on_end: OnEnd) -> None:
+        """Begin with none; `on_end` hears the end of each."""
+        self._shared, self._transport, self._on_event, self._on_end = shared, transport, on_event, on_end
+        self._said: SimpleQueue[tuple[Flight, bool]] = SimpleQueue()
+        self._timers: list[tuple[float, int, int, Flight]] = []
+        self._order = count()
+        self._flying: dict[Flight, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._flying)
+
+    def begin(self, flight: Flight) -> None:
+        """Take a message as far as it goes without waiting."""
+        flight.granted = lambda: self._said.put((flight, True))
+        self._flying[flight] = None
+        self._go(flight, lambda: next(flight.flow))
+
+    def wait(self) -> None:
+        """Wait until something has happened to one of them."""
+        seconds = None if not self._timers else max(0.0, self._timers[0][0] - time.monotonic())
+        try:
+            self._hear(*self._said.get(timeout=seconds))
+        except Empty:
+            self._ring()
+
+    def poll(self) -> None:
+        """Look what has happened, without waiting."""
+        while not self._said.empty():
+            self._hear(*self._said.get())
+        self._ring()
+
+    def give_up(self) -> None:
+        """Wait no longer for any: what was sent may be stored."""
+        for flight in list(self._flying):
+            if flight.lined_up and not self._shared.places.withdraw(flight.granted):
+                self._shared.places.leave()  # it was given to us just now
+            self._land(flight, flight.given_up())
+
+    # --- one message --------------------------------------------------------------------------
+
+    def _go(self, flight: Flight, move: Callable[[], Effect]) -> None:
+        while True:
+            try:
+                with self._shared.lock:  # gates and pace belong to all threads
+                    effect = move()
+            except StopIteration as stop:
+                end: End = stop.value
+                self._land(flight, End(end.tries, named(end.error, flight.order)) if end.error is not None else end)
+                return
+            flight.step += 1
+            if not isinstance(effect, AskDepth):
+                break
+            self._shared.ask(effect.gate, self._transport, effect.timeout)
+            move = self._answer(flight, None)
+        if isinstance(effect, Wait):
+            self._set_timer(flight, time.monotonic() + effect.seconds)
+        else:
+            self._line_up(flight, effect)
+
+    def _answer(self, flight: Flight, error: PublishError | None) -> Callable[[], Effect]:
+        return lambda: flight.flow.send((time.monotonic(), error))
+
+    def _line_up(self, flight: Flight, effect: Transmit) -> None:
+        flight.tries, flight.deadline = effect.tries, time.monotonic() + effect.timeout
+        if self._shared.places.enter(flight.granted):
+            self._transmit(flight)
+        else:
+            flight.lined_up = True
+            self._set_timer(flight, flight.deadline)
+
+    def _transmit(self, flight: Flight) -> None:
+        order, places = flight.order, self._shared.places
+        flight.lined_up = False
+        flight.step += 1
+        if flight.tries > 1 and (event := second_copy(order, flight.tries)) is not None:
+            self._on_event(event)
+        try:
+            future = self._transport.publish(
+                order.exchange,
+                order.routing_key,
+                order.message,
+                mandatory=order.mandatory,
+                timeout=max(0.0, flight.deadline - time.monotonic()),
+            )
+        except BaseException:
+            places.leave()
+            del self._flying[flight]
+            raise
+        flight.sent = True
+
+        def answered(_: object) -> None:
+            flight.error = future.exception()  # type: ignore[assignment] # a transport's future carries no other
+            places.leave()
+            self._said.put((flight, False))
+
+        future.add_done_callback(answered)
+
+    def _hear(self, flight: Flight, granted: bool) -> None:  # noqa: FBT001 - what comes out of the queue
+        if flight not in self._flying:
+            return
+        if granted:
+            self._transmit(flight)
+            return
+        flight.sent = False
+        if isinstance(flight.error, Nacked):
+            self._shared.nacked_at = time.monotonic()
+        self._go(flight, self._answer(flight, flight.error))
+
+    def _land(self, flight: Flight, end: End) -> None:
+        del self._flying[flight]
+        self._on_end(flight, end)
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def _set_timer(self, flight: Flight, when: float) -> None:
+        heapq.heappush(self._timers, (when, next(self._order), flight.step, flight))
+        if len(self._timers) > _SWEEP + 2 * len(self._flying):
+            self._timers = [timer for timer in self._timers if self._is_current(timer[3], timer[2])]
+            heapq.heapify(self._timers)
+
+    def _is_current(self, flight: Flight, step: int) -> bool:
+        return flight.step == step and flight in self._flying
+
+    def _ring(self) -> None:
+        """Wake those whose time has come; a timer of an earlier step rings for nobody."""
+        while self._timers and self._timers[0][0] <= time.monotonic():
+            _, _, step, flight = heapq.heappop(self._timers)
+            if not self._is_current(flight, step):
+                continue
+            if not flight.lined_up:
+                self._go(flight, self._answer(flight, None))
+            elif self._shared.places.withdraw(flight.granted):
+                flight.lined_up = False
+                self._go(flight, self._answer(flight, self._no_place()))
+
+    def _no_place(self) -> PublishTimeout:
+        kind = BrokerBlocked if self._transport.blocked else PublishTimeout
+        return kind(f"all {self._shared.places.size} places of the window stayed taken")
