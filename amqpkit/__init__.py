@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from amqpkit.brokers.connect import connect
+    from amqpkit.brokers.connect_blocking import connect_blocking
     from amqpkit.declare.load import load_topology
+    from amqpkit.deliver.blocking import BlockingPublisher
     from amqpkit.deliver.consumer import Consumer, Context
     from amqpkit.deliver.payload import Payload
     from amqpkit.deliver.publisher import Publisher
@@ -37,6 +39,7 @@ logging.getLogger("amqpkit").addHandler(logging.NullHandler())
 
 _HOMES = {
     "AmqpkitError": "amqpkit.errors",
+    "BlockingPublisher": "amqpkit.deliver.blocking",
     "BrokerBlocked": "amqpkit.errors",
     "Consumer": "amqpkit.deliver.consumer",
     "ConsumerError": "amqpkit.errors",
@@ -57,11 +60,13 @@ _HOMES = {
     "Unroutable": "amqpkit.errors",
     "Worker": "amqpkit.deliver.worker",
     "connect": "amqpkit.brokers.connect",
+    "connect_blocking": "amqpkit.brokers.connect_blocking",
     "load_topology": "amqpkit.declare.load",
 }
 
 __all__ = [
     "AmqpkitError",
+    "BlockingPublisher",
     "BrokerBlocked",
     "Consumer",
     "ConsumerError",
@@ -82,6 +87,7 @@ __all__ = [
     "Unroutable",
     "Worker",
     "connect",
+    "connect_blocking",
     "load_topology",
 ]
 

@@ -1,6 +1,7 @@
 """The seams: what the kit needs of a broker, a clock and a store, as Protocols of at most five verbs."""
 
 import asyncio
+import concurrent.futures
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -70,6 +71,10 @@ class Transport(Protocol):
     def broker(self) -> BrokerInfo:
         """Who answered; only after `open`."""
 
+    @property
+    def blocked(self) -> bool:
+        """Whether the broker is in an alarm and has told us that it takes no publishes (`connection.blocked`)."""
+
     async def open(self) -> None:
         """Connect; raises AccessRefused at once, ConnectionFailed when nobody answers within the timeout."""
 
@@ -79,6 +84,8 @@ class Transport(Protocol):
         """Send now or as soon as a connection stands; a plain call.
 
         The future is done when the broker has confirmed (and routed, if mandatory), or carries a PublishError.
+        While the broker blocks us nothing is sent: what waits becomes BrokerBlocked at its deadline, what was sent
+        before we knew PublishUncertain.
         Unsendable is carried too, never raised. `timeout` in seconds covers everything. Cancelling the future
         abandons the wait, not the message.
         """
@@ -91,10 +98,40 @@ class Transport(Protocol):
         """
 
     async def depth(self, queue: str) -> int:
-        """How many messages are ready there (passive declare); raises QueueMissing."""
+        """How many messages are ready there (passive declare), in an alarm too; raises QueueMissing."""
 
     async def close(self) -> None:
         """Close the connections; unconfirmed publishes become PublishUncertain."""
+
+
+class BlockingTransport(Protocol):
+    """The way to a broker for publishers that block; safe from any thread, and after a fork."""
+
+    @property
+    def broker(self) -> BrokerInfo:
+        """Who answered; only after `open`."""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the broker is in an alarm and has told us that it takes no publishes (`connection.blocked`)."""
+
+    def open(self) -> None:
+        """Connect; raises AccessRefused at once, ConnectionFailed when nobody answers within the timeout."""
+
+    def publish(
+        self, exchange: str, routing_key: str, message: Message, *, mandatory: bool = True, timeout: float = 30.0
+    ) -> concurrent.futures.Future[None]:
+        """Send now or as soon as a connection stands; returns at once.
+
+        What the future tells is what a Transport's tells. It cannot be cancelled: who no longer wants to wait stops
+        waiting. Its callbacks may run in a thread of the transport's own.
+        """
+
+    def depth(self, queue: str, *, timeout: float = 30.0) -> int:
+        """How many messages are ready there, in an alarm too; raises QueueMissing, ConnectionFailed at the timeout."""
+
+    def close(self) -> None:
+        """Give what is under way a moment, then close; unconfirmed publishes become PublishUncertain."""
 
 
 class Admin(Protocol):
