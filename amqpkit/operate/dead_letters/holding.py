@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from amqpkit.operate.dead_letters.waiting import SLICE, depth_of, moment
 from amqpkit.ports import Clock, Delivery, Subscription, Transport
 
 FIRST_PAGE: Final = 16
@@ -22,11 +23,9 @@ SPARE: Final = 16
 """A page is turned when so little of its prefetch is left: what is settled after `basic.cancel` stays within the 32
 frames that a quorum queue takes without an answer (measured); beyond them, closing would disturb the order."""
 
-SLICE: Final = 0.1
 SETTLED_AFTER: Final = 1.0
 PATIENCE: Final = 30.0
 """Seconds without a letter, though some wait, after which nobody expects one any more."""
-ANSWER: Final = 30.0
 
 LOST: Final = "the connection was lost: what was held went back to the queue by itself"
 STOPPED: Final = "stopped"
@@ -75,6 +74,7 @@ class Page:
         self.held: dict[Taken, None] = {}
         self.kept = 0
         self.paused = self._left = False
+        self._received = 0
         self._first: Delivery | None = None
 
     def receive(self, delivery: Delivery) -> None:
@@ -82,6 +82,7 @@ class Page:
         if self._left:  # after its consumer's end, which RabbitMQ does not do: nobody would ever give it back
             delivery.requeue()
             return
+        self._received += 1
         self._first = self._first or delivery
         taken = Taken(self, delivery)
         self.held[taken] = None
@@ -97,6 +98,11 @@ class Page:
     def full(self) -> bool:
         """Whether it holds so many only to give them back that the next page should go on."""
         return self.kept >= max(self.prefetch - SPARE, (self.prefetch + 1) // 2)
+
+    @property
+    def used(self) -> bool:
+        """Whether its prefetch was given out once."""
+        return self._received >= self.prefetch
 
     @property
     def read(self) -> bool:
@@ -144,7 +150,7 @@ class Look:
         """Give the next letter, or None when there is no more to see or something is in the way."""
         while self.seen < self.total and not self._is_over():
             page = self._pages[-1] if self._pages else None
-            if page is not None and page.full:
+            if page is not None and (page.full or self._misfits(page)):
                 await page.pause()
             if page is None or page.read:
                 if self._empty:
@@ -183,6 +189,11 @@ class Look:
         self._largest = max(self._largest, len(taken.delivery.body))
         return taken
 
+    def _misfits(self, page: Page) -> bool:
+        """Whether a page is much smaller than it may be by now, or much larger than it should."""
+        size = page_size(self.seen, self._largest)
+        return page.used and not page.prefetch // 2 < size < page.prefetch * 2
+
     async def _turn(self) -> None:
         size = min(page_size(self.seen, self._largest), self.total - self.seen)
         page = Page(size, self._arrived)
@@ -192,27 +203,19 @@ class Look:
     async def _wait(self, page: Page) -> None:
         """Wait a moment for a letter; find out whether any is left."""
         self._arrived.clear()
-        cancel = self._clock.call_later(SLICE, self._arrived.set)
-        try:
-            await self._arrived.wait()
-        finally:
-            cancel()
+        await moment(self._arrived, clock=self._clock)
         if page.inbox or len(page.held) >= page.prefetch:
             self._silent = 0.0
             return
         self._silent += SLICE
         if self._silent < SETTLED_AFTER:
             return
-        if not page.lost and await self._depth() == 0:
+        if not page.lost and await depth_of(self._transport, self._queue) == 0:
             # What is on its way arrives before the consumer's end is confirmed.
             self._empty = True
             await page.pause()
         elif self._silent >= PATIENCE:
             self.trouble = SILENT
-
-    async def _depth(self) -> int:
-        async with asyncio.timeout(ANSWER):
-            return await self._transport.depth(self._queue)
 
 
 @asynccontextmanager
@@ -223,7 +226,7 @@ async def looking(
 
     Raises QueueMissing and AccessRefused. `stop`, once set, ends the taking.
     """
-    depth = await transport.depth(queue)
+    depth = await depth_of(transport, queue)
     total = depth if limit is None else min(depth, limit)
     look = Look(transport, queue, total=total, clock=clock, stop=stop or asyncio.Event())
     try:
