@@ -1,8 +1,9 @@
 """Message properties to bytes, for every client library alike, and what a broker's limits make of them.
 
 The libraries' own encoders lose what a copy of somebody else's message must keep: pamqp makes floats single precision
-(0.1 is 0.10000000149 afterwards), cuts keys at 128 bytes and refuses bytes, pika refuses floats (all measured). So
-headers are encoded here, before anything is sent, and handed over as properties that know their bytes already.
+(0.1 is 0.10000000149 afterwards), cuts keys at 128 bytes and refuses bytes, pika refuses floats (all measured); both
+give every number 64 bits, which breaks a Java reader that casts to Integer. So headers are encoded here, before
+anything is sent, and handed over as properties that know their bytes already.
 Pure.
 """
 
@@ -13,7 +14,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
 
-from amqpkit.model import Properties
+from amqpkit.brokers.tables import WRITERS
+from amqpkit.model import Float32, Narrow, Properties, Text
 
 BODY_LIMIT: Final = 16_777_216
 """RabbitMQ's `max_message_size` by default; one byte more closes the channel with 406."""
@@ -23,11 +25,11 @@ HEADER_FIXED: Final = 12
 """Class, weight and body size, which stand before the properties in the content header."""
 SHORT: Final = 255
 
-_INT64: Final = range(-(2**63), 2**63)
 _MANTISSA: Final = range(-(2**31), 2**31)
 _SIZE = struct.Struct(">I").pack
 _INT = struct.Struct(">q").pack
 _DOUBLE = struct.Struct(">d").pack
+_FLOAT = struct.Struct(">f").pack
 _TIME = struct.Struct(">Q").pack
 _DECIMAL = struct.Struct(">Bi").pack
 _FLAGS = struct.Struct(">H").pack
@@ -146,7 +148,7 @@ def _value(where: str, value: Any) -> bytes:
         case int() | float() | Decimal():
             return _number(where, value)
         case bytes() | bytearray():
-            return b"x" + _sized(value)
+            return (b"S" if isinstance(value, Text) else b"x") + _sized(value)
         case list():
             return b"A" + _sized(b"".join(_value(where, item) for item in value))
         case Mapping():
@@ -167,14 +169,19 @@ def _number(where: str, value: float | Decimal) -> bytes:
     if isinstance(value, Decimal):
         return b"D" + _decimal(where, value)
     if isinstance(value, int):
-        if value not in _INT64:
+        if not -(2**63) <= value < 2**63:  # asked of a range, an IntEnum would be looked for number by number
             msg = f"{where} does not fit into 64 bits: {value}"
             raise UnencodableError(msg)
-        return b"l" + _INT(value)
+        return _integer(value)
     if not isfinite(value):
         msg = f"{where} is {value}, for which RabbitMQ would close the connection"
         raise UnencodableError(msg)
-    return b"d" + _DOUBLE(value)
+    return b"f" + _FLOAT(value) if isinstance(value, Float32) else b"d" + _DOUBLE(value)
+
+
+def _integer(value: int) -> bytes:
+    write = WRITERS.get(type(value))
+    return value.code + write(value) if write and isinstance(value, Narrow) else b"l" + _INT(value)
 
 
 def _decimal(where: str, value: Decimal) -> bytes:

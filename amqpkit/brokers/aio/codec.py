@@ -2,7 +2,8 @@
 
 from pamqp.commands import Basic
 
-from amqpkit.model import NOTHING, Properties
+from amqpkit.brokers.tables import opened
+from amqpkit.model import Properties
 
 
 class Encoded(Basic.Properties):
@@ -19,11 +20,11 @@ class Encoded(Basic.Properties):
 
 
 def decode(raw: Basic.Properties) -> Properties:
-    """Read properties that pamqp has decoded; absent ones are None."""
+    """Read properties that pamqp has decoded, but for the headers, which are read now; absent ones are None."""
     return Properties(
         content_type=raw.content_type,
         content_encoding=raw.content_encoding,
-        headers=raw.headers or NOTHING,
+        headers=opened(raw.headers),
         delivery_mode=raw.delivery_mode,
         priority=raw.priority,
         correlation_id=raw.correlation_id,

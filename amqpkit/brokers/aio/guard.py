@@ -3,28 +3,30 @@
 A message whose timestamp lies after the year 9999, whose header table holds what pamqp does not know, or whose
 routing key is no UTF-8, makes aiormq's reader raise: the connection is lost, the message is delivered again, and so on
 until the broker's delivery limit (measured). The broker passes such messages on, so any producer can send one. Here
-the reader's stream is looked through: what cannot be read is left out, the rest of the message stays as it is, and a
-table that cannot be read is replaced by one header that says so. Only content headers of deliveries are looked at, and
-routing keys; a frame that can be read is passed on untouched.
+the reader's stream is looked through: what cannot be read is left out, the rest of the message stays as it is. Header
+tables are passed on sealed, for the codec to read when it is asked. Only content headers of deliveries are looked at,
+and routing keys; any other frame is passed on untouched.
 """
 
 import asyncio
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import aio_pika
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from pamqp import decode
-from pamqp.header import ContentHeader
 from yarl import URL
 
-from amqpkit.deliver.headers import UNREADABLE
+from amqpkit.brokers.aio.alarm import Alarm
+from amqpkit.brokers.tables import sealed
 
 _METHOD, _HEADER = 1, 2
 _DELIVER: Final = b"\x00\x3c\x00\x3c"
 _KNOWN: Final = frozenset((b"\x01", b"\x02", b"\x03", b"\x08"))
 _FRAME = struct.Struct(">BHI")
+_FLAGS = struct.Struct(">H")
 _FIXED: Final = 12
 """Class, weight and body size, before a content header's flags."""
 
@@ -35,42 +37,34 @@ _PROPERTIES: Final = (
 )
 
 
-_READERS: Final[Mapping[int | str, Callable[[bytes], object]]] = {"short": decode.short_str, 8: decode.timestamp}
-
-
 def mended_header(payload: bytes) -> bytes:
-    """A content header's payload as pamqp can read it; the same when it can already."""
-    try:
-        ContentHeader().unmarshal(payload)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it would end the connection
-        return _salvaged(payload, error)
-    return payload
+    """A content header's payload as pamqp can read it: headers sealed, what it could not read left out."""
+    (flags,) = _FLAGS.unpack_from(payload, _FIXED)
+    at, kept_flags, kept = _FIXED + 2, flags, []
+    for bit, kind in _present(flags):
+        if kind == "short":
+            end = at + 1 + payload[at]
+            piece = payload[at:end]
+            # a length byte above 127 looks foreign and only costs the second question
+            reads = piece.isascii() or _reads(piece, decode.short_str)
+        elif kind == "table":
+            end = at + 4 + int.from_bytes(payload[at : at + 4], "big")
+            piece, reads = sealed(payload[at:end]), True
+        else:
+            end = at + (8 if kind == 8 else 1)  # noqa: PLR2004 - the one of eight bytes, and octets
+            piece = payload[at:end]
+            reads = kind == 1 or _reads(piece, decode.timestamp)
+        at = end
+        if reads:
+            kept.append(piece)
+        else:
+            kept_flags &= ~(1 << bit)
+    return payload[:_FIXED] + _FLAGS.pack(kept_flags & 0xFFFC) + b"".join(kept)
 
 
-def _salvaged(payload: bytes, error: Exception) -> bytes:
-    (flags,) = struct.unpack_from(">H", payload, _FIXED)
-    at, kept_flags, kept = _FIXED + 2, 0, []
-    for bit, kind in _PROPERTIES:
-        if not flags & 1 << bit:
-            continue
-        size = _size(payload, at, kind)
-        piece = payload[at : at + size]
-        at += size
-        if kind == "table" and not _reads(piece, decode.field_table):
-            piece = _told(error)
-        elif kind in _READERS and not _reads(piece, _READERS[kind]):
-            continue
-        kept_flags |= 1 << bit
-        kept.append(piece)
-    return payload[:_FIXED] + struct.pack(">H", kept_flags) + b"".join(kept)
-
-
-def _size(payload: bytes, at: int, kind: int | str) -> int:
-    if isinstance(kind, int):
-        return kind
-    if kind == "short":
-        return 1 + payload[at]
-    return 4 + int.from_bytes(payload[at : at + 4], "big")
+@lru_cache(maxsize=64)
+def _present(flags: int) -> tuple[tuple[int, int | str], ...]:
+    return tuple((bit, kind) for bit, kind in _PROPERTIES if flags & 1 << bit)
 
 
 def _reads(piece: bytes, read: Callable[[bytes], object]) -> bool:
@@ -79,12 +73,6 @@ def _reads(piece: bytes, read: Callable[[bytes], object]) -> bool:
     except Exception:  # noqa: BLE001 - the question is only whether it does
         return False
     return True
-
-
-def _told(error: Exception) -> bytes:
-    name, text = UNREADABLE.encode(), f"{type(error).__name__}: {error}"[:200].encode(errors="backslashreplace")
-    entry = bytes((len(name),)) + name + b"S" + struct.pack(">I", len(text)) + text
-    return struct.pack(">I", len(entry)) + entry
 
 
 def mended_delivery(payload: bytes) -> bytes:
@@ -104,9 +92,10 @@ def mended_delivery(payload: bytes) -> bytes:
 class GuardedReader:
     """A StreamReader as aiormq uses it, which reads frame by frame and mends them."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        """Start at the beginning of a frame."""
+    def __init__(self, reader: asyncio.StreamReader, alarm: Alarm | None = None) -> None:
+        """Start at the beginning of a frame; `alarm` hears what is said of the whole connection."""
         self._reader, self._frame = reader, b""
+        self._alarm = alarm or Alarm()
         self._delivered: set[int] = set()
 
     def at_eof(self) -> bool:
@@ -142,6 +131,8 @@ class GuardedReader:
     def _mended(self, kind: int, channel: int, payload: bytes) -> bytes | None:
         if kind == _METHOD:
             if payload[:4] != _DELIVER:
+                if channel == 0:
+                    self._alarm.hear(payload)
                 self._delivered.discard(channel)
                 return None
             self._delivered.add(channel)
@@ -153,11 +144,15 @@ class GuardedReader:
 class GuardedTransport(TransportFactory):
     """Connects as aiormq does, over TCP or TLS, and guards what is read."""
 
+    def __init__(self, alarm: Alarm | None = None) -> None:
+        """Keep who hears of alarms."""
+        self._alarm = alarm
+
     async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open the connection; raises as aiormq's own factories do."""
         factory = TLSTransportFactory() if url.scheme == "amqps" else TCPTransportFactory()
         reader, writer = await factory.create(url, **kwargs)
-        return cast("asyncio.StreamReader", GuardedReader(reader)), writer
+        return cast("asyncio.StreamReader", GuardedReader(reader, self._alarm)), writer
 
 
 class GuardedConnection(aio_pika.Connection):
@@ -166,4 +161,5 @@ class GuardedConnection(aio_pika.Connection):
     def __init__(self, url: URL, **kwargs: Any) -> None:
         """Hand aiormq the transport; aio-pika has no argument for it."""
         super().__init__(url, **kwargs)
-        self.kwargs["transport_factory"] = GuardedTransport()
+        self.alarm = Alarm()
+        self.kwargs["transport_factory"] = GuardedTransport(self.alarm)

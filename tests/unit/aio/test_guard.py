@@ -15,7 +15,10 @@ from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
 from yarl import URL
 
+from amqpkit.brokers.aio import codec
 from amqpkit.brokers.aio.guard import GuardedConnection, GuardedReader, GuardedTransport, mended_delivery, mended_header
+from amqpkit.brokers.tables import SEALED
+from amqpkit.model import Properties
 from tests.broker.foreign.raw import raw, short, table
 
 FIXED = struct.pack(">HHQ", 60, 0, 2)
@@ -43,17 +46,32 @@ async def through(data: bytes) -> list[object]:
     return found
 
 
-def reads(payload: bytes) -> commands.Basic.Properties:
+def reads(payload: bytes) -> Properties:
     read = ContentHeader()
     read.unmarshal(payload)
-    return read.properties
+    return codec.decode(read.properties)
 
 
-def test_a_header_that_can_be_read_is_left_alone() -> None:
-    properties = commands.Basic.Properties(message_id="m", headers={"a": 1}, timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+def test_a_header_without_a_table_is_left_alone() -> None:
+    properties = commands.Basic.Properties(message_id="m" * 200, timestamp=datetime(2026, 1, 1, tzinfo=UTC))
     payload = ContentHeader(body_size=2, properties=properties).marshal()
 
-    assert mended_header(payload) is payload
+    assert mended_header(payload) == payload
+
+
+def test_a_table_is_handed_on_unread_and_a_forged_seal_opens_to_what_it_was() -> None:
+    forged = commands.Basic.Properties(headers={SEALED: bytearray(b"xx"), "a": 1}, priority=7)
+    mended = reads(mended_header(ContentHeader(body_size=2, properties=forged).marshal()))
+
+    assert mended == Properties(headers={SEALED: b"xx", "a": 1}, priority=7)
+
+
+def test_a_flag_that_stands_for_nothing_is_taken_away() -> None:
+    properties = commands.Basic.Properties(message_id="m")
+    payload = bytearray(ContentHeader(body_size=2, properties=properties).marshal())
+    payload[13] |= 3
+
+    assert reads(mended_header(bytes(payload))).message_id == "m"
 
 
 @pytest.mark.parametrize("seconds", [2**63, 2**64 - 1, 253402300800000])
