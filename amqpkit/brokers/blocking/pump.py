@@ -1,5 +1,6 @@
 """The one thread that owns the connections and turns their loop; everybody else only hands things over."""
 
+import logging
 import threading
 import time
 from collections import deque
@@ -12,8 +13,10 @@ from amqpkit.brokers.blocking.parcel import Parcel
 from amqpkit.brokers.blocking.session import GOODBYE, Session
 from amqpkit.brokers.blocking.wire import Address, Loop, Wire
 from amqpkit.errors import BrokerError, ConnectionFailed, PublishTimeout, PublishUncertain
-from amqpkit.events import OnEvent
+from amqpkit.events import Event, OnEvent
 from amqpkit.ports import BrokerInfo
+
+log = logging.getLogger("amqpkit.events")
 
 CLOSE_GRACE: Final = 2.0
 """Seconds that closing gives to what is under way."""
@@ -31,7 +34,7 @@ class Pump:
     def __init__(self, address: Address, window: int, on_event: OnEvent) -> None:
         """Build; nothing runs before `start`."""
         self._loop = Loop()
-        self._session = Session("publish", address, self._loop, on_event, self)
+        self._session = Session("publish", address, self._loop, _harmless(on_event), self)
         self._outbox = Outbox(self._session, self._loop, window)
         self._inquiry = Inquiry(address, self._loop)
         self._incoming: deque[Parcel] = deque()
@@ -114,6 +117,8 @@ class Pump:
         self.over_because = self.over_because or reason
         self._outbox.end(self.over_because)
         self._fail_incoming(self.over_because)
+        self._session.disown()  # nothing is left of it, unless the loop has failed
+        self._inquiry.disown()
         self._loop.close()
 
     def _fail_incoming(self, reason: str) -> None:
@@ -132,8 +137,13 @@ class Pump:
         if self.over_because is not None:
             for parcel in parcels:
                 parcel.fail(PublishTimeout, self.over_because)
-        else:
+            return
+        try:
             self._outbox.put(parcels)
+        except BaseException as error:  # a fault of ours; the rest is told by `_finish`
+            for parcel in parcels:
+                parcel.fail(PublishTimeout, f"the transport failed: {error!r}")
+            raise
 
     def _leave(self) -> None:
         if not self._leaving:
@@ -183,6 +193,18 @@ class Pump:
     def _give_up(self, reason: BrokerError) -> None:
         if not self.opened.done():
             self.opened.set_exception(reason)
+
+
+def _harmless(on_event: OnEvent) -> OnEvent:
+    """Guard against a listener that raises: it would take the connection along."""
+
+    def tell(event: Event) -> None:
+        try:
+            on_event(event)
+        except Exception:
+            log.exception("a listener failed on %s", type(event).__name__)
+
+    return tell
 
 
 def _reborn(future: Future[None]) -> Future[None]:
