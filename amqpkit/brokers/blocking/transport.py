@@ -110,8 +110,8 @@ class PikaTransport:
 
     def close(self) -> None:
         """Give what is under way a moment and close the connections; unconfirmed publishes become PublishUncertain."""
-        self._leave()
         if self._pump is not None:
+            self._pump.leave()
             self._pump.join()
 
     def __del__(self) -> None:
@@ -135,14 +135,10 @@ class PikaTransport:
         return pump
 
     def _start(self, patience: float | None = None) -> Pump:
-        _Lifetime.watch(self)
         pump = Pump(self._address, self._window, self._on_event)
+        _Lifetime.watch(self, pump)
         pump.start(patience)
         return pump
-
-    def _leave(self) -> None:
-        if self._pump is not None:
-            self._pump.leave()
 
     def _forked(self) -> None:
         self._lock = threading.Lock()
@@ -174,29 +170,33 @@ def _parcel(exchange: str, routing_key: str, message: Message, *, mandatory: boo
 
 
 class _Lifetime:
-    """What happens to all transports of a process when it forks or ends; holds none of them."""
+    """What happens to all transports of a process when it forks or ends; keeps none of them alive."""
 
     transports: ClassVar[weakref.WeakSet["PikaTransport"]] = weakref.WeakSet()
+    pumps: ClassVar[weakref.WeakSet[Pump]] = weakref.WeakSet()
+    """Those of transports that nobody holds any more, too: they still have something to send."""
     begun: ClassVar[bool] = False
 
     @classmethod
-    def watch(cls, transport: PikaTransport) -> None:
-        """Remember a transport."""
+    def watch(cls, transport: PikaTransport, pump: Pump) -> None:
+        """Remember a transport and what it has begun."""
         if not cls.begun:
             cls.begun = True
             os.register_at_fork(after_in_child=cls._forked)
             atexit.register(cls._exit)
         cls.transports.add(transport)
+        cls.pumps.add(pump)
 
     @classmethod
     def _forked(cls) -> None:
+        cls.pumps.clear()
         for transport in list(cls.transports):
             transport._forked()  # noqa: SLF001 - the class above
 
     @classmethod
     def _exit(cls) -> None:
-        leaving = list(cls.transports)
-        for transport in leaving:
-            transport._leave()  # noqa: SLF001 - the class above
-        for transport in leaving:
-            transport.close()
+        leaving = list(cls.pumps)
+        for pump in leaving:
+            pump.leave()
+        for pump in leaving:
+            pump.join()
