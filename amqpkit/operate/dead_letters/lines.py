@@ -203,37 +203,39 @@ def _fits(name: str, value: object) -> bool:
     return isinstance(value, str)
 
 
-def read(value: Any) -> Any:
+def read(value: Any, depth: int = 0) -> Any:
     """A header's value from JSON; raises ValueError for a type or a value that there is not."""
+    if depth > 2 * DEPTH_MAX:  # each table may be written as two objects
+        raise _wrong("it is nested too deeply")
     match value:
         case None | bool() | str() | int():
             return value
         case list():
-            return [read(item) for item in value]
+            return [read(item, depth + 1) for item in value]
         case dict():
-            return _read_object(value)
+            return _read_object(value, depth + 1)
         case _:
             raise _wrong(f'{json.dumps(value)[:80]} has no type: write {{"$double": "…"}}')
 
 
-def _read_object(value: dict[str, Any]) -> Any:
+def _read_object(value: dict[str, Any], depth: int) -> Any:
     name = next(iter(value), "")
     if not any(key.startswith("$") for key in value):
-        return {key: read(item) for key, item in value.items()}
+        return {key: read(item, depth) for key, item in value.items()}
     if len(value) > 1 or (name not in _READERS and name not in _NARROW and name != "$table"):
         raise _wrong(f'"{name[:80]}" is no type: a table with such a key is written as {{"$table": …}}')
     if name == "$table":
-        return _read_table(value[name])
+        return _read_table(value[name], depth)
     try:
         return _narrow(name, value[name]) if name in _NARROW else _READERS[name](value[name])
     except (ValueError, TypeError, ArithmeticError):
         raise _wrong(f"{json.dumps(value[name])[:80]} is no {name.removeprefix('$')}") from None
 
 
-def _read_table(table: object) -> dict[str, Any]:
+def _read_table(table: object, depth: int) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise _wrong('"$table" is no object')
-    return {key: read(item) for key, item in table.items()}
+    return {key: read(item, depth) for key, item in table.items()}
 
 
 def _narrow(name: str, value: Any) -> Narrow:
