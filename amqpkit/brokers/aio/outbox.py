@@ -17,6 +17,7 @@ from amqpkit.brokers.backoff import Backoff
 from amqpkit.brokers.blame import Loss, blame
 from amqpkit.brokers.lanes import Lanes
 from amqpkit.errors import (
+    BrokerBlocked,
     BrokerError,
     MessageTooLarge,
     Nacked,
@@ -124,13 +125,25 @@ class Outbox:
         """Give what is under way a moment, then tell everybody how it stands."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_GRACE):
-                while self._session.standing is not None and (self._waiting or self._under_way or self._lanes.parked):
+                while self._moves:
                     self._stirred.clear()
                     await self._stirred.wait()
         self._closed = "the transport is closed"
         if self._keeper is not None:
             await stop(self._keeper)
         self._fail_waiting(self._closed)
+
+    @property
+    def alarm(self) -> str | None:
+        """Why the broker blocks us, in its words; None when it does not."""
+        link = self._session.standing
+        return link.alarm.reason if link is not None and link.alarm.blocked else None
+
+    @property
+    def _moves(self) -> bool:
+        """Whether something is under way that may still come to a good end by itself."""
+        going = self._waiting or self._under_way or self._lanes.parked
+        return bool(going) and self._session.standing is not None and self.alarm is None
 
     def _note_crash(self, keeper: asyncio.Task[None]) -> None:
         # A fault of ours: it must reach whoever waits, not vanish with the task.
@@ -160,6 +173,7 @@ class Outbox:
 
     async def _use(self, link: Link, outlet: Outlet) -> None:
         """Send on one channel until it is lost."""
+        link.alarm.call_at_end(self._stir)
         sender = asyncio.create_task(self._send(link, outlet), name="amqpkit sender")
         cause = Loss(0, "the transport is closed")
         ends: set[asyncio.Future[Any]] = {sender, outlet.lost}
@@ -191,7 +205,8 @@ class Outbox:
     def _batch(self, link: Link, outlet: Outlet) -> bytes:
         parts: list[bytes] = []
         size = 0
-        while self._waiting and len(self._under_way) < WINDOW and size < BATCH_BYTES:
+        # aiormq would go on writing to a broker that has said it does not read.
+        while self._waiting and len(self._under_way) < WINDOW and size < BATCH_BYTES and not link.alarm.blocked:
             parcel = self._waiting.popleft()
             if parcel.late:
                 self._release(self._lanes.dropped(parcel))
@@ -235,11 +250,8 @@ class Outbox:
         """Learn whether an exchange exists before anything is sent there: a wrong name closes the channel (404)."""
         exists = True
         with suppress(*faults.TROUBLE):
-            channel = await Channel.open(link)
-            try:
+            async with Channel.aside(link) as channel:
                 exists = await channel.has_exchange(exchange)
-            finally:
-                await channel.close()
         if exists:
             self._release(self._lanes.exists(exchange))
             return
@@ -296,7 +308,10 @@ class Outbox:
         if parcel.sent:
             parcel.fail(PublishUncertain, "no confirm within the deadline")
         else:
-            parcel.fail(PublishTimeout, "no connection took it within the deadline")
+            kind, reason = (PublishTimeout, "no connection took it within the deadline")
+            if self.alarm is not None:
+                kind, reason = BrokerBlocked, self.alarm
+            parcel.fail(kind, reason)
             while self._waiting and self._waiting[0].late:
                 # Through a long outage nobody else would take them away.
                 self._release(self._lanes.dropped(self._waiting.popleft()))

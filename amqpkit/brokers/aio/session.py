@@ -14,6 +14,7 @@ from aio_pika.abc import AbstractConnection
 from yarl import URL
 
 from amqpkit.brokers.aio import faults
+from amqpkit.brokers.aio.alarm import Alarm
 from amqpkit.brokers.aio.guard import GuardedConnection
 from amqpkit.brokers.aio.tasks import guarded, stop
 from amqpkit.brokers.backoff import Backoff
@@ -25,6 +26,10 @@ from amqpkit.ports import BrokerInfo, Clock
 
 CLOSE_TIMEOUT = 5.0
 """For a polite goodbye; a broker that is stuck gets no longer one."""
+BLOCKED_CLOSE_TIMEOUT = 0.5
+"""For one to a broker in an alarm: it reads nothing from this connection."""
+ASIDES = 8
+"""Channels for short questions that may be open at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,9 @@ class Link:
 
     connection: AbstractConnection
     lost: asyncio.Future[Loss]
+    alarm: Alarm
+    asides: asyncio.Semaphore
+    """Places for channels that come and go; at its 2,047th channel the broker ends a connection (measured)."""
 
     @property
     def server(self) -> dict[str, Any]:
@@ -64,6 +72,11 @@ class Link:
     def info(self) -> BrokerInfo:
         """Who answered."""
         return BrokerInfo(str(self.server.get("version", "")), str(self.server.get("cluster_name", "")))
+
+    @property
+    def goodbye(self) -> float:
+        """Seconds that a polite end of this connection, or of a channel on it, may take."""
+        return BLOCKED_CLOSE_TIMEOUT if self.alarm.blocked else CLOSE_TIMEOUT
 
     @property
     def _underlay(self) -> Any:
@@ -91,13 +104,13 @@ async def connect(address: Address) -> Link:
             lost.set_result(faults.loss(error))
 
     connection.close_callbacks.add(gone)
-    return Link(connection, lost)
+    return Link(connection, lost, connection.alarm, asyncio.Semaphore(ASIDES))
 
 
 async def hang_up(link: Link) -> None:
     """Close politely, but do not wait for a broker that is stuck."""
     with suppress(*faults.TROUBLE):
-        async with asyncio.timeout(CLOSE_TIMEOUT):
+        async with asyncio.timeout(link.goodbye):
             await guarded(link.connection.close)()
     # Once more if that took too long: nothing is left to wait for, and its destructor finds it closed.
     await link.connection.close()

@@ -52,6 +52,11 @@ class AioTransport:
             raise ConnectionFailed(msg)
         return self._broker
 
+    @property
+    def blocked(self) -> bool:
+        """Whether the broker has told us that it takes no publishes (`connection.blocked`)."""
+        return self._outbox is not None and self._outbox.alarm is not None
+
     async def open(self) -> None:
         """Connect to publish; raises AccessRefused at once, ConnectionFailed when nobody answers within the timeout."""
         link = await self._publishing.open()
@@ -80,13 +85,14 @@ class AioTransport:
         return subscription
 
     async def depth(self, queue: str) -> int:
-        """How many messages are ready there; raises QueueMissing."""
+        """How many messages are ready there; raises QueueMissing.
+
+        Asked on the connection that consumes: in an alarm the broker does not read the one that publishes.
+        """
         try:
-            channel = await Channel.open(await self._publishing.link())
-            try:
+            session = await self._consuming_session()
+            async with Channel.aside(await session.link()) as channel:
                 return await channel.messages_ready(queue)
-            finally:
-                await channel.close()
         except faults.TROUBLE as error:
             raise faults.consuming(faults.loss(error), queue) from error
 

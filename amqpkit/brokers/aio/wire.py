@@ -7,8 +7,8 @@ outstanding message and one send() for each frame, where frames joined here leav
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Self, cast
@@ -25,7 +25,7 @@ from pamqp.header import ContentHeader
 
 from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.codec import Encoded
-from amqpkit.brokers.aio.session import CLOSE_TIMEOUT, Link
+from amqpkit.brokers.aio.session import Link
 from amqpkit.brokers.aio.tasks import guarded
 from amqpkit.brokers.blame import Loss
 
@@ -87,9 +87,9 @@ class ExchangeDeclareFrame(Unchecked, Exchange.Declare):
 class Channel:
     """An aiormq channel and how it ends; `lost` is done then and never carries an exception."""
 
-    def __init__(self, outer: AbstractChannel, inner: aiormq.Channel) -> None:
+    def __init__(self, outer: AbstractChannel, inner: aiormq.Channel, link: Link) -> None:
         """Watch it from the beginning."""
-        self._outer, self._inner = outer, inner
+        self._outer, self._inner, self._link = outer, inner, link
         self.lost: asyncio.Future[Loss] = asyncio.get_running_loop().create_future()
         outer.close_callbacks.add(lambda _sender, error: self.end(faults.loss(error)))
 
@@ -99,7 +99,18 @@ class Channel:
         """Open a channel; raises one of faults.TROUBLE."""
         async with asyncio.timeout(RPC_TIMEOUT):
             outer = await link.connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
-            return cls(outer, cast("aiormq.Channel", await outer.get_underlay_channel()))
+            return cls(outer, cast("aiormq.Channel", await outer.get_underlay_channel()), link)
+
+    @classmethod
+    @asynccontextmanager
+    async def aside(cls, link: Link) -> AsyncIterator[Self]:
+        """Lend a channel for a question, which may cost it; few at a time. Raises one of faults.TROUBLE."""
+        async with link.asides:
+            channel = await cls.open(link)
+            try:
+                yield channel
+            finally:
+                await channel.close()
 
     def end(self, cause: Loss) -> None:
         """Count it as lost from now on."""
@@ -127,7 +138,7 @@ class Channel:
         """Close it politely, unless it is lost or the broker is stuck."""
         self.end(Loss(0, "closed"))
         with suppress(*faults.TROUBLE):
-            async with asyncio.timeout(CLOSE_TIMEOUT):
+            async with asyncio.timeout(self._link.goodbye):
                 await self._outer.close()
 
     @guarded

@@ -12,6 +12,7 @@ from amqpkit.brokers.memory.channel import Channel, Connection, Fate
 from amqpkit.brokers.memory.subscription import MemorySubscription
 from amqpkit.brokers.memory.wire import carried
 from amqpkit.errors import (
+    BrokerBlocked,
     ConnectionFailed,
     Nacked,
     PublishError,
@@ -95,6 +96,11 @@ class MemoryTransport:
         """Who answered."""
         return self._memory.info
 
+    @property
+    def blocked(self) -> bool:
+        """Whether an alarm blocks our publishes."""
+        return self._publishing is not None and self._publishing.connection.blocked
+
     async def open(self) -> None:
         """Connect; an in-memory broker always answers."""
         self._connect_to_publish()
@@ -156,8 +162,10 @@ class MemoryTransport:
             publish.end(publish.failure(PublishUncertain, f"no confirm within {timeout:g} s"))
             return
         self._waiting.remove(publish)
-        why = "the broker blocks publishers" if self._memory.blocked else "no connection"
-        publish.end(publish.failure(PublishTimeout, f"{why} for {timeout:g} s"))
+        if self._memory.blocked:
+            publish.end(publish.failure(BrokerBlocked, f"a memory alarm for {timeout:g} s"))
+        else:
+            publish.end(publish.failure(PublishTimeout, f"no connection for {timeout:g} s"))
 
     def _publisher_lost(self, reason: str) -> None:
         self._publishing = None

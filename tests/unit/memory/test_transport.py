@@ -11,6 +11,7 @@ from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.clock import VirtualClock
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.errors import (
+    BrokerBlocked,
     ConnectionFailed,
     MessageTooLarge,
     Nacked,
@@ -106,7 +107,7 @@ async def test_an_alarm_blocks_publishers_until_it_ends_or_their_time_does(room)
     room.broker.block()
     soon, late = room.publish(name="soon"), room.transport.publish("", "q", Message(b""), timeout=60)
     await room.clock.advance("30s")
-    with pytest.raises(PublishTimeout, match="blocks publishers for 30 s"):
+    with pytest.raises(BrokerBlocked, match="broker blocks publishers: a memory alarm for 30 s"):
         await soon
     assert not late.done()
     room.broker.unblock()
