@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from amqpkit.deliver import headers as h
 from amqpkit.deliver.evolution import business_key
 from amqpkit.deliver.payload import Payload, encode
 from amqpkit.deliver.sending import fate_of
-from amqpkit.errors import Overloaded, PublishError, Unroutable
-from amqpkit.events import DuplicateWindow, Published
+from amqpkit.errors import Overloaded, PublishError, Unroutable, Unsendable
+from amqpkit.events import DuplicateWindow, Fate, Published
 from amqpkit.model import Message, Properties, Route, Topology
 from amqpkit.ports import Clock
 
@@ -36,6 +38,20 @@ class Order:
         return self.message.properties.message_id or ""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one message of many ended: its place in the input, its id ("" if it never had one), and its error if any."""
+
+    index: int
+    message_id: str
+    error: PublishError | None = None
+
+    @property
+    def fate(self) -> Fate:
+        """Its end in one word."""
+        return fate_of(self.error)
+
+
 def order_of(
     topology: Topology, payload: Payload, clock: Clock, *, mandatory: bool = True, key: str | None = None, **said: Any
 ) -> Order:
@@ -57,6 +73,32 @@ def order_of(
     if "{" in routing_key:
         routing_key = fill(routing_key, payload.model_dump(mode="json"), name)
     return Order(name, route.exchange, routing_key, message, mandatory)
+
+
+def made(topology: Topology, item: object, clock: Clock, *, of: type[Payload] | None = None) -> Order:
+    """Make the order of one item of many: a payload, or what `of` makes one of; whatever is wrong is a PublishError."""
+    try:
+        return order_of(topology, _payload(item, of), clock)
+    except PublishError:
+        raise
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, found["loc"]))
+        msg = f"not a valid {error.title}: {f'{place}: ' if place else ''}{found['msg']}"
+        raise Unsendable(msg) from error
+    except Exception as error:
+        # whatever a user's own validator or serializer raises: one item must not end the others
+        msg = f"{type(item).__name__} cannot be written: {type(error).__name__}: {error}"
+        raise Unsendable(msg) from error
+
+
+def _payload(item: object, of: type[Payload] | None) -> Payload:
+    if isinstance(item, Payload):
+        return item
+    if of is None:
+        msg = f"{type(item).__name__} is no Payload; give Payloads, or say with `of=` which class the items are of"
+        raise Unsendable(msg)
+    return of.model_validate_json(item) if isinstance(item, str | bytes) else of.model_validate(item)
 
 
 def named(error: PublishError, order: Order) -> PublishError:

@@ -1,7 +1,7 @@
 """Holding a message while something it needs is away: the same effect again, with back-off, until it works."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar, cast
 
 import tenacity
 
@@ -52,3 +52,15 @@ def _worth_another_try(error: BaseException) -> bool:
     if isinstance(error, PublishError):
         return not isinstance(error, Unsendable)
     return isinstance(error, StoreUnavailable)
+
+
+AFTER_NACK: Final = tenacity.wait_random_exponential(multiplier=0.1, max=2)
+"""Full jitter, so that those whom a full queue refused do not come back together; a queue drains in seconds."""
+
+
+def after_nack(tries: int) -> float:
+    """Say how many seconds to wait before a message that was nacked so many times is sent again."""
+    # A wait is a pure function of this state; no retrying object is needed to ask it.
+    state = tenacity.RetryCallState(cast("tenacity.BaseRetrying", None), None, (), {})
+    state.attempt_number = tries
+    return float(AFTER_NACK(state))

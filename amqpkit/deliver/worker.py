@@ -15,10 +15,11 @@ from amqpkit.brokers.clock import SystemClock
 from amqpkit.deliver.consumer import Consumer, Pace, check_consumers, pace_of
 from amqpkit.deliver.handler import Halt, Handler
 from amqpkit.deliver.lane import Lane
+from amqpkit.deliver.listening import quiet
 from amqpkit.deliver.payload import decode, registry
 from amqpkit.deliver.slot import Slot, Tools
 from amqpkit.deliver.walk import Terms
-from amqpkit.events import Event, OnEvent, ignore
+from amqpkit.events import OnEvent, ignore
 from amqpkit.model import Topology
 from amqpkit.ports import Clock, IdempotencyStore, Transport
 
@@ -62,7 +63,7 @@ class Worker:
         self._topology, self._transport, self._grace = topology, transport, grace
         self._clock = clock or SystemClock()
         self._halt = Halt()
-        self._tools = Tools(transport, store, self._clock, _quiet(on_event), self._halt, chance, set())
+        self._tools = Tools(transport, store, self._clock, quiet(on_event), self._halt, chance, set())
         self._make_threads = threads or partial(ThreadPoolExecutor, thread_name_prefix="amqpkit")
         self._pools: list[Executor] = []
         self._lanes: list[Lane] = []
@@ -175,15 +176,3 @@ class Worker:
 
     async def _settled(self) -> None:
         await asyncio.gather(*(lane.finished() for lane in self._lanes), return_exceptions=True)
-
-
-def _quiet(on_event: OnEvent) -> OnEvent:
-    """Guard the loop against a listener that raises: an observer must not decide a message's fate."""
-
-    def tell(event: Event) -> None:
-        try:
-            on_event(event)
-        except Exception:
-            log.exception("a listener failed on %s", type(event).__name__)
-
-    return tell

@@ -46,7 +46,7 @@ class Simulator:
         self.topology, self.clock, self.events = topology, VirtualClock(), list[Event]()
         self.broker = MemoryBroker(self.clock, version=version, observe=observe)
         self.transport = MemoryTransport(self.broker, on_event=self.events.append)
-        self.publisher = Publisher(topology, self.transport, clock=self.clock)
+        self.publisher = Publisher(topology, self.transport, clock=self.clock, on_event=self.events.append)
         self._consumers = tuple(consumers)
         self._settings: dict[str, Any] = {"name": "simulator", "chance": chance, **(worker or {})}
         self.worker: Worker | None = None
@@ -101,8 +101,13 @@ class Simulator:
         self.worker = self._running = None
 
     async def publish(self, payload: Payload, **options: Any) -> str:
-        """Publish, let everything happen that can happen now, and return the message id."""
-        message_id = await self.publisher.publish(payload, **options)
+        """Publish, let everything happen that can happen now, and return the message id.
+
+        Time passes while the publisher waits, as for a full queue or an alarm: until its deadline at most.
+        """
+        published = asyncio.ensure_future(self.publisher.publish(payload, **options))
+        await self.clock.until(published)
+        message_id = await published
         await self.settle()
         return message_id
 

@@ -20,6 +20,8 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _QUIET_TURNS: Final = 30
 """How many turns of the loop must pass without a change before the world counts as settled."""
 _HELD_SECONDS: Final = 0.001
+_END_OF_TIME: Final = 2**63
+"""In microseconds."""
 
 
 class _Timer:
@@ -109,6 +111,12 @@ class VirtualClock:
             await self._rest()
         self._elapsed = target
         await self.settle()
+
+    async def until(self, done: asyncio.Future[Any]) -> None:
+        """Let time pass, from timer to timer, until `done` is done or nothing is left to wait for."""
+        await self.settle()
+        while not done.done() and self._fire_next(_END_OF_TIME):
+            await self._rest()
 
     def _fire_next(self, limit: int) -> bool:
         """Move to the earliest timer not after `limit` and fire it; say whether there was one."""
