@@ -42,7 +42,7 @@ class Gate:
         """Know nothing yet; `limit` in messages."""
         self.queue, self.limit = queue, limit
         self.depth = 0
-        self._taken = 0
+        self._taken = self._known = 0
         self._look_at = float("-inf")
         self._seen_at: float | None = None
         self.shut = False
@@ -66,11 +66,12 @@ class Gate:
         self._look_at = min(self._look_at, now)
 
     def asked(self) -> None:
-        """Count from here on what the answer may not know of."""
-        self._taken = 0
+        """A question is on its way: its answer knows of what was let through until now, and of nothing after."""
+        self._known = self._taken
 
     def told(self, depth: int | None, now: float) -> None:
         """Take the answer; None when the queue could not be asked, which lets messages pass for a moment."""
+        self._taken, self._known = max(0, self._taken - self._known), 0
         if depth is None:
             self.shut, self.depth, self._look_at, self._seen_at = False, 0, now + UNKNOWN, None
             return

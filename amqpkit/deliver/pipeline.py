@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 _END: Final = object()
@@ -40,20 +40,20 @@ async def pipelined(
         raise failures[0]
 
 
-class _Line:
+class _Line(Generic[T]):
     """Counts the items of any iterable and gives them to one worker after the other."""
 
-    def __init__(self, items: "Iterable[T] | AsyncIterable[T]") -> None:
+    def __init__(self, items: Iterable[T] | AsyncIterable[T]) -> None:
         self._plain: Iterator[T] | None = None if isinstance(items, AsyncIterable) else iter(items)
         self._slow: AsyncIterator[T] | None = aiter(items) if isinstance(items, AsyncIterable) else None
         self._turn = asyncio.Lock()  # an async iterator takes one question at a time
         self._count = 0
         self._over = False
 
-    async def take(self) -> "tuple[int, T] | None":
+    async def take(self) -> tuple[int, T] | None:
         """Give the next item and its number, None after the last."""
         if self._plain is not None:
-            item = next(self._plain, _END)
+            item: object = next(self._plain, _END)
         else:
             assert self._slow is not None  # noqa: S101 - one of both
             async with self._turn:
@@ -62,4 +62,4 @@ class _Line:
         if item is _END:
             return None
         self._count += 1
-        return self._count - 1, item
+        return self._count - 1, cast("T", item)

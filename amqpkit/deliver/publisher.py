@@ -150,9 +150,10 @@ class Publisher:
         timeout: float | None = None,  # noqa: ASYNC109 - of each message, from when it is taken
         overload: Overload | None = None,
     ) -> list[Outcome]:
-        """Publish many at once, begun in order, and return how each ended, in order; nothing of theirs is raised.
+        """Publish many at once and return how each ended, in order; nothing of theirs is raised.
 
-        A payload is taken only when the window has room for it. With `of`, items may also be mappings or JSON text,
+        A payload is taken only when the window has room for it. Begun in order; one that is held or sent again is
+        overtaken by others. With `of`, items may also be mappings or JSON text,
         which are validated against that class. `timeout` in seconds is each message's own, from when it is taken.
         `progress` hears each outcome as it comes; it is told of what was under way, too, when this is cancelled.
         Raises what `payloads` or `progress` raises, after what was under way has ended.

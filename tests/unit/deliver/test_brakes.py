@@ -40,6 +40,7 @@ def test_what_was_let_through_counts_until_the_next_look() -> None:
     gate.take()
     assert gate.look(0.0) is Look.ASK
     gate.asked()
+    assert gate.look(0.0) is Look.ASK  # until the answer is there, nothing is known that was not before
     gate.take()  # let through while the question was under way
     gate.told(98, 0.0)
     assert gate.look(0.0) is Look.PASS
