@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from amqpkit.errors import AccessRefused, BrokerError, PublishError, PublishUncertain, QueueMissing, Unsendable
+from amqpkit.errors import BrokerError, PublishError, PublishUncertain, QueueMissing, Unsendable
 from amqpkit.model import WorkQueue
 from amqpkit.operate.dead_letters.holding import Look, Taken, looking
 from amqpkit.operate.dead_letters.letter import Letter, read_letter
 from amqpkit.operate.dead_letters.revive import revived
+from amqpkit.operate.dead_letters.targets import Room, Targets
 from amqpkit.operate.dead_letters.verdicts import Go, Order, Reason, judge, was_out
-from amqpkit.operate.dead_letters.waiting import SLICE, Pace, depth_of
-from amqpkit.operate.dead_letters.window import DEADLINE, WINDOW, Window
+from amqpkit.operate.dead_letters.waiting import Pace
+from amqpkit.operate.dead_letters.window import DEADLINE, Window
 from amqpkit.ports import Clock, Transport
 
 GIVE_UP_AFTER: Final = 20
 """Failures in a row that are no single letter's fault."""
-FULL_FOR: Final = 0.5
-"""Seconds until a queue above its limit is asked again."""
 NAMED_MAX: Final = 10_000
 """How many letters a report names, so that it stays small."""
 
@@ -134,7 +133,8 @@ class _Run:
         rate, self._max_replays = order.for_queue(work)
         self._pace = Pace(rate, clock)
         self._window = Window(clock)
-        self._targets = _Targets(transport, work, clock, stop)
+        self._targets = Targets(transport)
+        self._room = Room(transport, work, clock)
         self._began = clock.now()
         self._replayed = self._failed = self._in_a_row = 0
         self._stayed: Counter[Reason] = Counter()
@@ -209,12 +209,13 @@ class _Run:
     async def _send(self, taken: Taken, letter: Letter, to: Go) -> None:
         try:
             message = revived(taken.delivery, letter, run=self._order.run)
-            await self._targets.find(to)
+            if not to.exchange:
+                await self._targets.find(to.routing_key)
         except (Unsendable, QueueMissing) as error:
             self._fail(taken, letter, error)
             return
         await self._pace.turn(self.stop)
-        await self._targets.room(to, under_way=len(self._window))
+        await self._room.turn(to.exchange or to.routing_key, under_way=len(self._window), stop=self.stop)
         await self._window.room(letter.size, stop=self.stop)
         if self.stop.is_set():
             taken.keep()
@@ -257,47 +258,3 @@ class _Run:
 def _note(names: list[str], name: str, *, when: bool = True) -> None:
     if when and len(names) < NAMED_MAX:
         names.append(name)
-
-
-class _Targets:
-    """The queues that letters go to: whether they exist, and how much room there is."""
-
-    def __init__(self, transport: Transport, work: WorkQueue | None, clock: Clock, stop: asyncio.Event) -> None:
-        self._transport, self._clock, self._stop = transport, clock, stop
-        self._work = work
-        self._known: dict[str, QueueMissing | None] = {}
-        self._allowed = 0
-
-    async def find(self, to: Go) -> None:
-        """Raise QueueMissing for a queue that is not there, asked once."""
-        if to.exchange:
-            return
-        if to.routing_key not in self._known:
-            self._known[to.routing_key] = await self._look_for(to.routing_key)
-        if (missing := self._known[to.routing_key]) is not None:
-            raise missing
-
-    async def _look_for(self, queue: str) -> QueueMissing | None:
-        try:
-            await depth_of(self._transport, queue)
-        except QueueMissing as missing:
-            return missing
-        except AccessRefused:
-            return None  # since 4.3 the question needs a permission that publishing does not (measured)
-        return None
-
-    async def room(self, to: Go, *, under_way: int) -> None:
-        """Wait until a queue of ours is below its `limits.depth`, or until told to stop."""
-        work = self._work
-        if work is None or work.depth_limit is None or to != Go("", work.name):
-            return
-        while self._allowed <= 0 and not self._stop.is_set():
-            self._allowed = min(WINDOW, work.depth_limit - await depth_of(self._transport, work.name) - under_way)
-            if self._allowed <= 0:
-                await self._wait()
-        self._allowed -= 1
-
-    async def _wait(self) -> None:
-        for _ in range(round(FULL_FOR / SLICE)):
-            if not self._stop.is_set():
-                await self._clock.sleep(SLICE)

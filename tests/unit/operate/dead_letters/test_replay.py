@@ -5,7 +5,7 @@ import pytest
 
 from amqpkit.errors import QueueMissing
 from amqpkit.model import Message, Properties, Replay, WorkQueue
-from amqpkit.operate.dead_letters import replay as room
+from amqpkit.operate.dead_letters import window as room
 from amqpkit.operate.dead_letters.filters import Filter
 from amqpkit.operate.dead_letters.holding import STOPPED
 from amqpkit.operate.dead_letters.replay import replay
