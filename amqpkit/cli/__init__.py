@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -19,6 +20,7 @@ OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 64, 130, 141
 
 _TOPOLOGY: Final = Group("topology", sort_key=1)
 _RUN: Final = Group("run", sort_key=2)
+_OPERATE: Final = Group("operate", sort_key=3)
 _OPTIONS: Final = Group("options", sort_key=9)
 
 _COMMANDS: Final = (
@@ -29,10 +31,13 @@ _COMMANDS: Final = (
     ("run", _RUN, "Run the consumers of a module."),
     ("publish", _RUN, "Publish one message."),
     ("demo", _RUN, "Watch messages travel through a topology."),
+    ("dlq", _OPERATE, "Look into dead-letter queues and decide what becomes of the letters."),
 )
+_NESTED: Final = frozenset({"dlq"})
+"""Commands with verbs of their own, each in a package with a `build`."""
 
 
-def build(called: str | None = None) -> App:
+def build(called: str | None = None, verb: str | None = None) -> App:
     """Build the app; commands are names of functions until one is called.
 
     The table's one line stands for a command that is not imported; the `called` one speaks for itself.
@@ -49,6 +54,9 @@ def build(called: str | None = None) -> App:
         result_action="return_value",
     )
     for name, group, text in _COMMANDS:
+        if name in _NESTED and name == called:
+            app.command(import_module(f"amqpkit.cli.{name}").build(verb))
+            continue
         app.command(f"amqpkit.cli.{name}:{name}", name=name, group=group, help=None if name == called else text)
     return app
 
@@ -64,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger(client).setLevel(logging.CRITICAL)
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = build(words[0] if words else None)(words)
+        code = build(*words[:2])(words)
         sys.stdout.flush()
     except CycloptsError:  # cyclopts has printed it
         return USAGE

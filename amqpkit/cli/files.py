@@ -25,3 +25,9 @@ def topology_files(paths: Sequence[Path]) -> tuple[Path, ...]:
     many = f" has {len(found)} files ({', '.join(path.name for path in found)})" if found else " has no *.yaml"
     msg = f"which topology? There is no {DEFAULT_FILE}, and {DEFAULT_FOLDER}/{many}: name the files"
     raise UsageError(msg)
+
+
+def topology_files_if_any(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Give the files as `topology_files` does, and none where there is no default."""
+    there = paths or DEFAULT_FILE.is_file() or len(list(DEFAULT_FOLDER.glob("*.yaml"))) == 1
+    return topology_files(paths) if there else ()

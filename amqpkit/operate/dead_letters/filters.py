@@ -47,7 +47,7 @@ class Filter:
     def _is_its_time(self, letter: Letter) -> bool:
         if self.since is None and self.until is None:
             return True
-        at = letter.died_at or letter.published_at
+        at = letter.at
         if at is None:
             return False
         return (self.since is None or at >= self.since) and (self.until is None or at <= self.until)

@@ -86,12 +86,12 @@ def _dead_lettered(deaths: tuple[Death, ...], type_: str = "", *, source: str = 
     if death is None:
         return Told(source if source != DLX else UNKNOWN, type=type_, attempts=attempts)
     reason = deaths[0].reason if deaths[0].reason in _REASONS else UNKNOWN
-    times = "once" if death.count == 1 else f"{death.count} times"
+    times = f", {death.count} times" if death.count > 1 else ""
     return Told(
         source,
         reason,
         type_,
-        (deaths[0].reason, f"{death.reason} {times} by queue {death.queue}", ""),
+        (deaths[0].reason, f"by queue {death.queue}{times}", ""),
         attempts or death.count,
         death.queue,
         (death.exchange, death.routing_key),

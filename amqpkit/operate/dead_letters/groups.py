@@ -103,7 +103,7 @@ class Grouping:
 
     def add(self, letter: Letter) -> None:
         """Count one letter."""
-        cause, at = cause_of(letter), letter.died_at or letter.published_at
+        cause, at = cause_of(letter), letter.at
         before = self._groups.get(cause) or Grouped(cause, 0, None, None, 0, letter.id, 0)
         newest = at is not None and (before.last is None or at >= before.last)
         self._groups[cause] = Grouped(

@@ -4,7 +4,7 @@ Pure, and total: a letter may hold anything, and is read as far as it goes.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -55,6 +55,11 @@ class Letter:
     source: str
     redelivered: bool
 
+    @property
+    def at(self) -> datetime | None:
+        """When it died; of a letter that does not tell, when it was published."""
+        return self.died_at or self.published_at
+
 
 def read_letter(received: Received, *, work: WorkQueue | None) -> Letter:
     """Read a message of a dead-letter queue; `work` is the work queue that it belongs to, if one is known."""
@@ -70,7 +75,8 @@ def read_letter(received: Received, *, work: WorkQueue | None) -> Letter:
         exchange=received.exchange,
         routing_key=received.routing_key,
         type=properties.type or told.type,
-        version=h.read_version(headers),
+        # absent means 1 to our readers only
+        version=h.read_version(headers) if h.VERSION in headers or h.FATE in headers else None,
         fate=told.fate,
         error=told.error,
         history=(*_history(headers), *map(_line_of, reversed(deaths))),
@@ -143,12 +149,6 @@ def digest(received: Received) -> str:
     told = json.dumps({"properties": repr(replace(properties, headers={})), "headers": headers}, default=repr)
     content.update(told.encode())
     return f"sha256:{content.hexdigest()[:16]}"
-
-
-def oldest(letters: Iterable[Letter]) -> datetime | None:
-    """The earliest death among letters; of one that does not tell, its publish."""
-    instants = [at for letter in letters if (at := letter.died_at or letter.published_at)]
-    return min(instants, default=None)
 
 
 def _str(values: Mapping[str, Any], name: str) -> str:

@@ -1,0 +1,78 @@
+"""A letter's body and headers as they may be shown: without credentials, and without anything that is no text."""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from amqpkit.cli.dlq.wording import sized
+from amqpkit.deliver.bodies import BodyError, plain_text
+from amqpkit.deliver.credentials import HIDDEN, is_telling, redacted
+from amqpkit.model import Received
+from amqpkit.operate.dead_letters.lines import written
+
+_TELLING: Final = frozenset({"authorization", "auth", "token", "cookie", "credential", "credentials"})
+_WORDS: Final = re.compile(r"[A-Za-z][a-z]*")
+_BODIES: Final = frozenset({"argsrepr", "kwargsrepr"})
+"""Celery's headers that repeat the body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is shown of a body: a redacted document, or the whole, or neither: only its kind and size."""
+
+    kind: str
+    size: int
+    document: Any = None
+    text: str | None = None
+
+    @property
+    def summary(self) -> str:
+        """Kind and size in words."""
+        return f"{sized(self.size)} of {self.kind}"
+
+
+def shown_body(received: Received, *, whole: bool) -> Body:
+    """Look at a body; only JSON can be redacted, so anything else is shown only when it is wanted `whole`."""
+    size, properties = len(received.body), received.properties
+    try:
+        text = plain_text(received).decode()
+    except (BodyError, UnicodeDecodeError) as error:
+        reason = str(error) if isinstance(error, BodyError) and size else ""
+        kind = f"{properties.content_type or 'something'} that is no UTF-8 text"
+        kind = reason or kind if size else "nothing"
+        return Body(kind, size, text=received.body.decode(errors="backslashreplace") if whole and size else None)
+    kind = properties.content_type or "text"
+    if whole:
+        return Body(kind, size, text=text)
+    try:
+        return Body("JSON", size, document=redacted(json.loads(text)))
+    except (ValueError, RecursionError):
+        return Body(f"{kind} that is no JSON", size)
+
+
+def shown_headers(headers: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+    """Copy headers as JSON has them: credentials hidden, and what repeats a body left out unless it is wanted."""
+    return {name: _shown(name, value, whole=whole) for name, value in headers.items()}
+
+
+def _shown(name: str, value: Any, *, whole: bool) -> Any:
+    words = {word.lower() for word in _WORDS.findall(name)}
+    if is_telling(name) or words & _TELLING:
+        return HIDDEN
+    if name in _BODIES and not whole:
+        return f"({len(str(value))} characters, shown with --body)"
+    try:
+        return redacted(written(value))
+    except ValueError as error:
+        return f"({error})"
+
+
+def whole_body(received: Received) -> dict[str, Any]:
+    """A body in JSON, byte for byte."""
+    try:
+        return {"text": received.body.decode()}
+    except UnicodeDecodeError:
+        return {"base64": b64encode(received.body).decode()}
