@@ -57,8 +57,6 @@ class Choice:
     fate: Annotated[Fate | None, Parameter(show_default=False)] = None
     type: Annotated[str | None, Parameter(show_default=False)] = None
     error: Annotated[str | None, Parameter(show_default=False, help=_ERROR)] = None
-        None
-    )
     since: Annotated[str | None, Parameter(show_default=False)] = None
     until: Annotated[str | None, Parameter(show_default=False)] = None
     key: Annotated[str | None, Parameter(show_default=False)] = None

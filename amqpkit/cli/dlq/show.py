@@ -18,6 +18,7 @@ from amqpkit.operate.dead_letters.letter import Letter, read_letter
 
 _STORY: Final = frozenset({h.ERROR, h.HISTORY, "x-exception-stacktrace"})
 """Headers that are told in sections of their own."""
+_TELLERS: Final = {"dlx": ", as RabbitMQ tells", "celery": ", a Celery task", "spring": ", as Spring tells"}
 _LINE: Final = 500
 _TRACEBACK: Final = 32_768
 _BODY: Final = 20_000
@@ -134,7 +135,7 @@ def _print(paper: Paper, shown: _Shown, *, whole: bool) -> None:
 
 def _facts(letter: Letter) -> Iterator[tuple[str, str]]:
     kind, message, _ = letter.error
-    yield "fate", letter.fate + (f" (as {letter.source} tells it)" if letter.source != "amqpkit" else "")
+    yield "fate", letter.fate + _TELLERS.get(letter.source, "")
     yield "error", f"{kind}: {message}" if kind and message else kind or message
     yield "type", f"{letter.type} v{letter.version}" if letter.type and letter.version else letter.type
     yield "queue", letter.queue
