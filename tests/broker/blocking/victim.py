@@ -48,14 +48,14 @@ def leave(work: Callable[[], None]) -> None:
 def forks(url: str) -> None:
     """Fork three times while four threads publish; everybody goes on."""
     transport = connect_blocking(url, name="forking")
-    stop = threading.Event()
+    stop, counts = threading.Event(), dict[int, int]()
 
     def busy(thread: int) -> None:
         n = 0
         while not stop.is_set() or n < 50:
             send(transport, f"parent-{thread}-{n}")
             n += 1
-        print(f"parent-{thread} {n}")
+        counts[thread] = n
 
     threads = [threading.Thread(target=busy, args=(n,)) for n in range(4)]
     for each in threads:
@@ -74,6 +74,8 @@ def forks(url: str) -> None:
         each.join()
     send(transport, "last")
     transport.close()
+    for number, count in counts.items():
+        print(f"parent-{number} {count}")
 
 
 def preloads(url: str) -> None:
