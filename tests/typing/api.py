@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
-from amqpkit import Consumer, Context, DeadLetter, Discard, Payload, Publisher, RetryAfter
+from amqpkit import BlockingPublisher, Consumer, Context, DeadLetter, Discard, Payload, Publisher, RetryAfter
 
 
 class EmailSendV1(Payload, type="email.send", version=1):
@@ -88,6 +88,14 @@ async def publish(publisher: Publisher) -> None:
     """Publish in full."""
     assert_type(await publisher.publish(EmailSend(to="a@example.com")), str)
     await publisher.publish(EmailCancel(id="1"), key="1", correlation_id="c", priority=3, headers={"tenant": "t"})
+
+
+def publish_blocking(publisher: BlockingPublisher) -> None:
+    """Publish in full, from a thread."""
+    assert_type(publisher.publish(EmailSend(to="a@example.com")), str)
+    publisher.publish(EmailCancel(id="1"), key="1", correlation_id="c", priority=3, headers={"tenant": "t"})
+    for outcome in publisher.publish_many([EmailCancel(id="1")], timeout=3.0, overload="fail"):
+        assert_type(outcome.message_id, str)
 
 
 email = EmailSend(to="a@example.com")

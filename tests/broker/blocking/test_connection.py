@@ -5,12 +5,20 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from collections import Counter
 
 import pytest
 
 from amqpkit.brokers.blocking.transport import PikaTransport
 from amqpkit.brokers.url import BrokerURL
-from amqpkit.errors import AccessRefused, BrokerBlocked, ConnectionFailed, PublishTimeout, PublishUncertain
+from amqpkit.errors import (
+    AccessRefused,
+    BrokerBlocked,
+    ConnectionFailed,
+    MessageTooLarge,
+    PublishTimeout,
+    PublishUncertain,
+)
 from amqpkit.events import Connected, ConnectionLost
 from tests.broker.aio.rig import with_user
 from tests.broker.blocking.rig import Rig, message, proxied, taken, until
@@ -138,10 +146,15 @@ def test_a_depth_that_nobody_answers_is_given_up_in_time(broker: Broker):
         proxy.cut()
 
 
-# --- case 303: an alarm -------------------------------------------------------------------------
+# --- an alarm (case 303), a lower limit (case 309): one container, which takes its time to start ---
 
 
-def test_an_alarm_holds_messages_back_until_their_deadline_and_then_they_go_on_in_order(own_broker: Broker):
+def test_an_alarm_holds_back_in_order_and_a_lower_limit_is_the_culprits_alone(own_broker: Broker):
+    a_lower_limit_is_told_to_the_culprit_alone(own_broker)
+    an_alarm_holds_messages_back_until_their_deadline_and_then_they_go_on_in_order(own_broker)
+
+
+def an_alarm_holds_messages_back_until_their_deadline_and_then_they_go_on_in_order(own_broker: Broker) -> None:
     rig = Rig(own_broker)
     rig.transport.open()
     rig.queue("q")
@@ -176,3 +189,25 @@ def test_an_alarm_holds_messages_back_until_their_deadline_and_then_they_go_on_i
     assert ids[:2] == ["before", "unknown"]
     assert [each for each in ids if each.startswith("late")] == [f"late-{n}" for n in range(20)]
     assert not [each for each in ids if each.startswith("held")]
+
+
+def a_lower_limit_is_told_to_the_culprit_alone(own_broker: Broker) -> None:
+    rig = Rig(own_broker)
+    rig.queue("limited")
+    own_broker.exec("rabbitmqctl", "eval", "application:set_env(rabbit, max_message_size, 1000).")
+    own_broker.exec("rabbitmqctl", "eval", "persistent_term:put(max_message_size, 1000).")
+
+    with Rig(own_broker).transport as transport:
+        sizes = [10] * 20 + [1001] + [10] * 20
+        futures = [
+            transport.publish("", "limited", message(bytes(n), message_id=f"m-{i}")) for i, n in enumerate(sizes)
+        ]
+        errors = [each.exception() for each in futures]
+        after = transport.publish("", "limited", message(message_id="after")).exception()
+
+    assert isinstance(errors[20], MessageTooLarge)
+    assert {type(error) for n, error in enumerate(errors) if n != 20} <= {type(None), PublishUncertain}
+    assert after is None
+    ids = Counter(rig.taken("limited", 1))
+    assert set(ids.values()) == {1}
+    assert {f"m-{n}" for n, error in enumerate(errors) if error is None} | {"after"} <= set(ids)

@@ -2,7 +2,6 @@
 
 import threading
 import weakref
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -17,7 +16,6 @@ from amqpkit.errors import (
     MessageTooLarge,
     Nacked,
     PublishTimeout,
-    PublishUncertain,
     QueueMissing,
     Unroutable,
     Unsendable,
@@ -144,28 +142,6 @@ def test_a_body_at_the_limit_passes_and_one_byte_more_does_not(rig: Rig):  # cas
     assert rig.send("q", bytes(16_777_216)) is None
     assert isinstance(rig.send("q", bytes(16_777_217)), MessageTooLarge)
     assert rig.send("q") is None
-
-
-def test_a_lower_limit_of_the_broker_is_the_culprits_alone(own_broker: Broker):  # case 309, case 303's sibling
-    rig = Rig(own_broker)
-    rig.transport.open()
-    rig.queue("q")
-    own_broker.exec("rabbitmqctl", "eval", "application:set_env(rabbit, max_message_size, 1000).")
-    own_broker.exec("rabbitmqctl", "eval", "persistent_term:put(max_message_size, 1000).")
-    rig.transport.close()
-
-    with Rig(own_broker).transport as transport:
-        sizes = [10] * 20 + [1001] + [10] * 20
-        futures = [transport.publish("", "q", message(bytes(n), message_id=f"m-{i}")) for i, n in enumerate(sizes)]
-        errors = [each.exception() for each in futures]
-        after = transport.publish("", "q", message(message_id="after")).exception()
-
-    assert isinstance(errors[20], MessageTooLarge)
-    assert {type(error) for n, error in enumerate(errors) if n != 20} <= {type(None), PublishUncertain}
-    assert after is None
-    ids = Counter(rig.taken("q", 1))
-    assert set(ids.values()) == {1}
-    assert {f"m-{n}" for n, error in enumerate(errors) if error is None} | {"after"} <= set(ids)
 
 
 @pytest.mark.parametrize(
