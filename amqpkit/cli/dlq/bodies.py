@@ -40,9 +40,9 @@ def shown_body(received: Received, *, whole: bool) -> Body:
     try:
         text = plain_text(received).decode()
     except (BodyError, UnicodeDecodeError) as error:
-        reason = str(error) if isinstance(error, BodyError) and size else ""
-        kind = f"{properties.content_type or 'something'} that is no UTF-8 text"
-        kind = reason or kind if size else "nothing"
+        kind = properties.content_type or "something"
+        why = f"cannot be read: {error}" if isinstance(error, BodyError) else "is no UTF-8 text"
+        kind = f"{kind} that {why}" if size else "nothing"
         return Body(kind, size, text=received.body.decode(errors="backslashreplace") if whole and size else None)
     kind = properties.content_type or "text"
     if whole:

@@ -49,10 +49,15 @@ class Desk:
     clock: Clock = field(default_factory=SystemClock)
 
     async def find(self, name: str) -> "Found":
-        """Find the queue that is meant: a work queue's dead-letter queue, or the queue of that name."""
+        """Find the queue that is meant: a work queue's dead-letter queue, or the queue of that name.
+
+        Raises QueueMissing, before anybody is warned of what looking into it costs.
+        """
         for work in self.topology.work_queues.values() if self.topology else ():
             if name in (work.name, work.dead_queue):
+                await self.transport.depth(work.dead_queue)
                 return Found(work.dead_queue, work)
+        await self.transport.depth(name)
         if self.topology is None and await self._exists(f"{name}.dlq"):
             note(f'there is no topology file, so "{name}" is the queue itself; its dead letters are in "{name}.dlq"')
         return Found(name, None)

@@ -66,9 +66,11 @@ async def discard(  # noqa: PLR0913 - a command's options
         if not dry_run and not here.options.yes:
             would = await _run(here, found, grounds, chosen, limit, None)
             asked = f"Discard {counted(would.discarded, 'letter')} of {harmless(found.queue)}, kept in {audit}?"
-            if not would.discarded or not agreed(asked, without="nothing was discarded"):
-                note("" if would.discarded else f"no letter in {found.queue} is meant")
-                return int(bool(would.discarded or would.trouble))
+            if not would.discarded:
+                note(would.trouble or f"no letter in {found.queue} is meant")
+                return int(bool(would.trouble))
+            if not agreed(asked, without="nothing was discarded"):
+                return 1
         with stopping() as stop:
             done = await _run(here, found, grounds, chosen, limit, None if dry_run else audit, stop)
             stopped = stop.is_set()

@@ -23,7 +23,8 @@ def letter_table(letters: Iterable[Letter], now: datetime) -> None:
         )
         for letter in letters
     ]
-    Paper().table(("ID", "AGE", "FATE", "TYPE", "ERROR", "ATTEMPTS", "REPLAYS", "SIZE"), rows)
+    if rows:
+        Paper().table(("ID", "AGE", "FATE", "TYPE", "ERROR", "ATTEMPTS", "REPLAYS", "SIZE"), rows)
 
 
 def _versioned(letter: Letter) -> str:

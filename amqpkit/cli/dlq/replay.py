@@ -169,7 +169,7 @@ def _print(done: Replayed, tally: _Tally, *, dry_run: bool) -> None:
     if done.uncertain:
         note(f"perhaps here and there: {_some(done.uncertain)}")
     if done.again:
-        note(f"went, and may have gone before, in a run that was killed: {_some(done.again)}")
+        note(f"were out before, with a look, or with a replay that was killed and sent them: {_some(done.again)}")
     if done.trouble:
         note(f"{done.queue}: {done.trouble}")
 
