@@ -168,8 +168,15 @@ class Engine:
         if queue.quorum and over_limit(stored, queue.settings.delivery_limit, self.vhost.profile):
             self.bury(queue, stored, "delivery_limit")
             return
-        queue.line.give_back(stored)
+        if way is not Way.CLOSED and self._goes_behind(queue):
+            queue.line.push(stored)
+        else:
+            queue.line.give_back(stored)
         self.ledger.moved(stored.id, queue.name, "returned", self.clock.now())
+
+    def _goes_behind(self, queue: QueueState) -> bool:
+        """Whether what is given back goes behind all that waits: on 4.0, without a delivery limit (measured)."""
+        return queue.quorum and queue.settings.delivery_limit is None and not self.vhost.profile.since_4_3
 
     def discard(self, out: Outstanding, way: Way) -> None:
         """Refuse a message without requeue."""
