@@ -117,15 +117,25 @@ class Page:
             await self.subscription.pause()
         self.paused = True
 
-    async def leave(self) -> None:
+    async def leave(self, *, by_nack: bool) -> None:
         """Give back what is held, in order, and close."""
         self._left = True
-        for taken in self.held:
-            taken.delivery.requeue()
+        if by_nack:
+            for taken in self.held:
+                taken.delivery.requeue()
         self.held.clear()
         self.inbox.clear()
         if self.subscription is not None:
             await self.subscription.close()
+
+
+def gives_back_by_nack(version: str) -> bool:
+    """Whether to nack before a channel is closed, or to let the close give back; `version` is the broker's.
+
+    From 4.3 on a nack costs nothing and a close counts as a crash. Before, both count alike, and what is nacked to a
+    quorum queue without a delivery limit goes behind all that wait; a close puts it ahead of them, in order (measured).
+    """
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) >= (4, 3)
 
 
 class Look:
@@ -165,7 +175,7 @@ class Look:
         return None
 
     async def give_back(self) -> None:
-        """Give back all that is held, the first letter first.
+        """Give back all that is held, the first letter first, and see it back.
 
         No consumer of ours may be left then, or it would be given them again. One page after the other, each closed
         before the next: channels do not wait for each other (measured: 5 of 5 times in disorder).
@@ -174,24 +184,31 @@ class Look:
             await page.pause()
         if any(page.lost for page in self._pages):
             self.trouble = LOST
-        held = sum(len(page.held) for page in self._pages)
-        for page in self._pages:
-            await page.leave()
-        with suppress(BrokerError):  # the letters are the broker's by now, whether it says so or not
-            await self._see_back(held)
+        with suppress(BrokerError):  # what cannot be asked may be given back all the same
+            held = sum(len(page.held) for page in self._pages)
+            expected = held and held + await depth_of(self._transport, self._queue)
+            await self._leave()
+            await self._see_back(expected)
+            return
+        await self._leave()
 
-    async def _see_back(self, count: int) -> None:
-        """Wait until so many are there again, unless others take them.
+    async def _leave(self) -> None:
+        by_nack = gives_back_by_nack(self._transport.broker.version)
+        for page in self._pages:
+            await page.leave(by_nack=by_nack)
+        self._pages.clear()
+
+    async def _see_back(self, expected: int) -> None:
+        """Wait until so many letters are there again, unless others take them.
 
         RabbitMQ 4.0 has them come back one by one after the channel is closed (20,000 within 0.1 s, measured): who
         counts or looks at once would miss some.
         """
-        before, quiet = -1, 0
-        while before < count and quiet < QUIET:
+        most, quiet = 0, 0
+        while most < expected and quiet < QUIET:
             ready = await depth_of(self._transport, self._queue)
-            quiet = quiet + 1 if ready <= before else 0
-            before = max(before, ready)
-            if ready < count:
+            most, quiet = max(most, ready), 0 if ready > most else quiet + 1
+            if ready < expected:
                 await self._clock.sleep(SLICE)
 
     def _is_over(self) -> bool:

@@ -38,12 +38,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a replay is, after `seconds`."""
+    """How far a replay is, after `seconds`; `again` as in the report, so far."""
 
     total: int
     seen: int
     replayed: int
     failed: int
+    again: int
     seconds: float
 
     @property
@@ -191,7 +192,8 @@ class _Run:
         return (self._clock.now() - self._began).total_seconds()
 
     def _progress(self, look: Look) -> Progress:
-        return Progress(look.total, look.seen - len(self._window), self._replayed, self._failed, self._seconds())
+        seen = look.seen - len(self._window)
+        return Progress(look.total, seen, self._replayed, self._failed, len(self._again), self._seconds())
 
     async def _treat(self, taken: Taken) -> None:
         letter = read_letter(taken.delivery, work=self._work)
