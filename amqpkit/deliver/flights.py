@@ -7,6 +7,7 @@ import heapq
 import threading
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -20,6 +21,8 @@ from amqpkit.events import OnEvent
 from amqpkit.ports import BlockingTransport
 
 OnEnd = Callable[["Flight", End], None]
+Said = SimpleQueue[tuple["Flight", bool]]
+"""What a flight has heard: that it has a place in the window, or (false) that its answer is there."""
 _SWEEP: Final = 1000
 """So many timers may be left over from earlier steps."""
 
@@ -62,17 +65,43 @@ class Shared:
 class Flight:
     """One message on its way."""
 
-    __slots__ = ("begun", "deadline", "error", "flow", "granted", "lined_up", "order", "sent", "step", "tag", "tries")
+    __slots__ = (
+        "begun",
+        "deadline",
+        "error",
+        "flow",
+        "lined_up",
+        "order",
+        "places",
+        "said",
+        "sent",
+        "step",
+        "tag",
+        "tries",
+    )
 
     def __init__(self, order: Order, terms: Terms, tag: int) -> None:
         """Begin now; `tag` is the caller's own."""
         self.order, self.tag = order, tag
         self.begun = time.monotonic()
         self.flow: Generator[Effect, Answer, End] = sending(terms, self.begun)
-        self.granted: Callable[[], None] = lambda: None
+        self.places: Places
+        self.said: Said
         self.lined_up = self.sent = False
         self.step, self.tries, self.deadline = 0, 0, 0.0
         self.error: PublishError | None = None
+
+    # Methods, where closures would do: each of those would be a cycle, left to the garbage collector.
+
+    def granted(self) -> None:
+        """Hear, in whatever thread, that a place in the window is ours."""
+        self.said.put((self, True))
+
+    def answered(self, future: Future[None]) -> None:
+        """Hear, in the transport's thread, what came of it."""
+        self.error = future.exception()  # type: ignore[assignment] # a transport's future carries no other
+        self.places.leave()
+        self.said.put((self, False))
 
     def given_up(self) -> End:
         """Say how it stands when its caller waits no longer."""
@@ -87,7 +116,7 @@ class Flights:
     def __init__(self, shared: Shared, transport: BlockingTransport, on_event: OnEvent, on_end: OnEnd) -> None:
         """Begin with none; `on_end` hears the end of each."""
         self._shared, self._transport, self._on_event, self._on_end = shared, transport, on_event, on_end
-        self._said: SimpleQueue[tuple[Flight, bool]] = SimpleQueue()
+        self._said: Said = SimpleQueue()
         self._timers: list[tuple[float, int, int, Flight]] = []
         self._order = count()
         self._flying: dict[Flight, None] = {}
@@ -97,9 +126,9 @@ class Flights:
 
     def begin(self, flight: Flight) -> None:
         """Take a message as far as it goes without waiting."""
-        flight.granted = lambda: self._said.put((flight, True))
+        flight.places, flight.said = self._shared.places, self._said
         self._flying[flight] = None
-        self._go(flight, lambda: next(flight.flow))
+        self._go(flight, None)
 
     def wait(self) -> None:
         """Wait until something has happened to one of them."""
@@ -124,11 +153,11 @@ class Flights:
 
     # --- one message --------------------------------------------------------------------------
 
-    def _go(self, flight: Flight, move: Callable[[], Effect]) -> None:
+    def _go(self, flight: Flight, answer: Answer | None) -> None:
         while True:
             try:
                 with self._shared.lock:  # gates and pace belong to all threads
-                    effect = move()
+                    effect = next(flight.flow) if answer is None else flight.flow.send(answer)
             except StopIteration as stop:
                 end: End = stop.value
                 self._land(flight, End(end.tries, named(end.error, flight.order)) if end.error is not None else end)
@@ -137,14 +166,11 @@ class Flights:
             if not isinstance(effect, AskDepth):
                 break
             self._shared.ask(effect.gate, self._transport, effect.timeout)
-            move = self._answer(flight, None)
+            answer = (time.monotonic(), None)
         if isinstance(effect, Wait):
             self._set_timer(flight, time.monotonic() + effect.seconds)
         else:
             self._line_up(flight, effect)
-
-    def _answer(self, flight: Flight, error: PublishError | None) -> Callable[[], Effect]:
-        return lambda: flight.flow.send((time.monotonic(), error))
 
     def _line_up(self, flight: Flight, effect: Transmit) -> None:
         flight.tries, flight.deadline = effect.tries, time.monotonic() + effect.timeout
@@ -174,12 +200,7 @@ class Flights:
             raise
         flight.sent = True
 
-        def answered(_: object) -> None:
-            flight.error = future.exception()  # type: ignore[assignment] # a transport's future carries no other
-            places.leave()
-            self._said.put((flight, False))
-
-        future.add_done_callback(answered)
+        future.add_done_callback(flight.answered)
 
     def _hear(self, flight: Flight, granted: bool) -> None:  # noqa: FBT001 - what comes out of the queue
         if flight not in self._flying:
@@ -190,7 +211,7 @@ class Flights:
         flight.sent = False
         if isinstance(flight.error, Nacked):
             self._shared.nacked_at = time.monotonic()
-        self._go(flight, self._answer(flight, flight.error))
+        self._go(flight, (time.monotonic(), flight.error))
 
     def _land(self, flight: Flight, end: End) -> None:
         del self._flying[flight]
@@ -214,10 +235,10 @@ class Flights:
             if not self._is_current(flight, step):
                 continue
             if not flight.lined_up:
-                self._go(flight, self._answer(flight, None))
+                self._go(flight, (time.monotonic(), None))
             elif self._shared.places.withdraw(flight.granted):
                 flight.lined_up = False
-                self._go(flight, self._answer(flight, self._no_place()))
+                self._go(flight, (time.monotonic(), self._no_place()))
 
     def _no_place(self) -> PublishTimeout:
         kind = BrokerBlocked if self._transport.blocked else PublishTimeout
