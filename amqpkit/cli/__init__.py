@@ -37,11 +37,12 @@ _NESTED: Final = frozenset({"dlq"})
 """Commands with verbs of their own, each in a package with a `build`."""
 
 
-def build(called: str | None = None, verb: str | None = None) -> App:
+def build(words: Sequence[str] = ()) -> App:
     """Build the app; commands are names of functions until one is called.
 
-    The table's one line stands for a command that is not imported; the `called` one speaks for itself.
+    The table's one line stands for a command that is not imported; the one that the first words call speaks for itself.
     """
+    called, verb = (*words, "", "")[:2]
     app = App(
         name="amqpkit",
         help="RabbitMQ topology as code: declare it in YAML, run consumers on it, survive failure.",
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger(client).setLevel(logging.CRITICAL)
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = build(*words[:2])(words)
+        code = build(words[:2])(words)
         sys.stdout.flush()
     except CycloptsError:  # cyclopts has printed it
         return USAGE

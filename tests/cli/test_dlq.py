@@ -260,6 +260,7 @@ def test_letters_of_others_are_read_and_go_back_where_they_failed(here: Desk) ->
         ("spring", "failed", "plain"),
         ("unknown", "unknown", None),
     ]
+    assert "  rejected  by queue plain\n" in here.dlq("groups", "plain.dead", file=False)[0]
     out, err = here.dlq("replay", "plain.dead", "--dry-run", file=False, code=1)
     assert out == '3 letters would be replayed to "plain" (of 4 in plain.dead)\n'
     assert "1 letter stayed, nothing tells where it failed: name the queue with --to" in err

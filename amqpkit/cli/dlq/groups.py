@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from amqpkit.cli.dlq.choosing import Choice
 from amqpkit.cli.dlq.desk import DeskOptions, desk
+from amqpkit.cli.dlq.letters import error_text
 from amqpkit.cli.dlq.wording import Paper, aged, counted, harmless, instant_json, note, print_json, sized
 from amqpkit.model import Received
 from amqpkit.operate.dead_letters.browse import browse
@@ -69,7 +70,7 @@ async def groups(
 
 def _print(paper: Paper, group: Grouped, now: datetime) -> None:
     cause = group.cause
-    why = f"{cause.error}: {cause.message}" if cause.error and cause.message else cause.error or cause.message
+    why = error_text(cause.fate, cause.error, cause.message)
     paper.line(f"{group.count:>6}  {harmless(cause.fate)}  {harmless(why or '(no error told)', 300)}", "bold")
     type_ = f"{cause.type} v{cause.version}" if cause.type and cause.version else cause.type or "no type"
     origin = f'exchange "{harmless(cause.exchange)}", key "{harmless(cause.routing_key)}"'

@@ -16,7 +16,7 @@ def letter_table(letters: Iterable[Letter], now: datetime) -> None:
             aged(letter.at, now),
             letter.fate,
             _versioned(letter)[:60],
-            _error(letter)[:100],
+            error_text(letter.fate, *letter.error[:2])[:100],
             str(letter.attempts),
             _replays(letter),
             sized(letter.size),
@@ -31,8 +31,10 @@ def _versioned(letter: Letter) -> str:
     return f"{letter.type} v{letter.version}" if letter.type and letter.version else letter.type
 
 
-def _error(letter: Letter) -> str:
-    kind, message, _ = letter.error
+def error_text(fate: str, kind: str, message: str) -> str:
+    """An error in one line; a type that only repeats the fate is left out."""
+    if kind == fate:
+        return message
     return f"{kind}: {message}" if kind and message else kind or message
 
 

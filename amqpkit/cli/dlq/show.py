@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from amqpkit.cli.dlq.bodies import Body, shown_body, shown_headers, whole_body
 from amqpkit.cli.dlq.desk import DeskOptions, desk
-from amqpkit.cli.dlq.letters import history_json, letter_json
+from amqpkit.cli.dlq.letters import error_text, history_json, letter_json
 from amqpkit.cli.dlq.wording import Paper, harmless, harmless_lines, note, print_json, stamped
 from amqpkit.deliver import headers as h
 from amqpkit.model import Properties, Received
@@ -134,9 +134,8 @@ def _print(paper: Paper, shown: _Shown, *, whole: bool) -> None:
 
 
 def _facts(letter: Letter) -> Iterator[tuple[str, str]]:
-    kind, message, _ = letter.error
     yield "fate", letter.fate + _TELLERS.get(letter.source, "")
-    yield "error", f"{kind}: {message}" if kind and message else kind or message
+    yield "error", error_text(letter.fate, *letter.error[:2])
     yield "type", f"{letter.type} v{letter.version}" if letter.type and letter.version else letter.type
     yield "queue", letter.queue
     yield "failed in", letter.own_queue or "nothing tells: a replay needs --to"
