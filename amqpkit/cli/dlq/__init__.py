@@ -32,3 +32,7 @@ def build(called: str | None = None) -> App:
         target = f"amqpkit.cli.dlq.{function}:{function}"
         app.command(target, name=name, help=None if name == called else text)
     return app
+
+
+dlq: Final = build()
+"""For whoever asks for all commands, as the search for a mistyped one does."""
