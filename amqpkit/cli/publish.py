@@ -1,94 +1,176 @@
-"""`amqpkit publish`: one message, to where the topology routes its type."""
+"""`amqpkit publish`: one message or many, to where the topology routes their type."""
 
-import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.clock import SystemClock
+from amqpkit.cli.bodies import Body, Checker, checker_of, text_of
 from amqpkit.cli.connect import BrokerOptions
 from amqpkit.cli.files import topology_files
+from amqpkit.cli.lines import Line, Lines, Tally
+from amqpkit.cli.resume import Resume
+from amqpkit.cli.schema import LOCK
+from amqpkit.cli.usage import UsageError
 from amqpkit.declare.load import load_topology
-from amqpkit.deliver.outgoing import build_message, fill, route_of
+from amqpkit.deliver.outgoing import Order, build_message, fill, route_of
+from amqpkit.deliver.publisher import Publisher
 from amqpkit.errors import AmqpkitError
+from amqpkit.events import Fate
+from amqpkit.model import Topology
 
 
 async def publish(  # noqa: PLR0913 - a command's options
     type: str,  # noqa: A002 - AMQP's word
-    body: str,
+    body: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     *files: Path,
     connection: BrokerOptions | None = None,
-    version: Annotated[int, Parameter(name="--schema-version")] = 1,
+    many: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    resume: Path | None = None,
+    skip_invalid: bool = False,
+    payloads: tuple[str, ...] = (),
+    schemas: Path = LOCK,
+    version: Annotated[int | None, Parameter(name="--schema-version")] = None,
     key: str | None = None,
     correlation_id: str | None = None,
     priority: int | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - the deadline of the publish
+    overload: Literal["wait", "fail"] = "wait",
+    rate: float | None = None,
 ) -> int:
-    """Publish one message and wait until the broker has it; prints its id.
+    """Publish one message, or a file of them, and wait until the broker has them.
 
-    The body must be one JSON document; whether it fits its payload class is for the consumer to judge. Exit codes:
-    0 stored, 1 not stored or fate unknown (the message says which).
+    The body is checked before anything connects: against its class (--payloads), else against its locked schema, else
+    only that it is JSON; standard error says which. Of one message the id is printed, of many how they ended. With
+    --many every line is checked first; a bad one keeps all from being sent. Exit codes: 0 stored, 1 not stored or fate
+    unknown (the message says which; of many: any of them).
 
     Parameters
     ----------
     type
         The payload type, which says where the message goes.
     body
-        JSON; - reads it from standard input.
+        JSON; @file reads it from a file, - from standard input. Left out with --many.
     files
         Topology files, merged in order.
+    many
+        A file with one body to a line (JSON Lines); - is standard input.
+    resume
+        With --many: remember in this file what is stored, and go on from it. A line whose fate was unknown is sent
+        again under the same message id.
+    skip_invalid
+        With --many: send the good lines though there are bad ones.
+    payloads
+        A module with Payload or Consumer classes, as in an import: package.module. May be given several times.
+    schemas
+        The folder of locked schemas.
     version
-        The payload's schema version.
+        The payload's schema version. Without it the newest that is known, else 1.
     key
-        The idempotency key; without it the message id.
+        The idempotency key; without it the class's own, else the message id.
     correlation_id
         The AMQP correlation id.
     priority
         The AMQP priority.
     timeout
-        Seconds for everything, connecting included.
+        Seconds for everything that happens to one message, connecting, an alarm and a full queue included.
+    overload
+        What to do about a full queue: wait for it, or fail at once.
+    rate
+        Messages a second at most.
     """
+    if many is not None and body is not None:
+        files, body = (Path(body), *files), None
+    _check_usage(body, many, resume, key, skip_invalid=skip_invalid)
     topology = load_topology(*topology_files(files), environ=os.environ)
     url = (connection or BrokerOptions()).broker(topology.vhost)
-    text = sys.stdin.read() if body == "-" else body
-    fields = _fields(text)
-    route = route_of(topology, type)
-    routing_key = fill(route.routing_key, fields, type)
-    message = build_message(
-        text.encode(),
-        type=type,
-        version=version,
-        clock=SystemClock(),
-        key=key,
-        correlation_id=correlation_id,
-        priority=priority,
-    )
+    checker = checker_of(type, version, modules=payloads, lock=schemas)
+    writer = _Writer(topology, type, checker, {"correlation_id": correlation_id, "priority": priority})
+    print(f"checked against {checker.by}", file=sys.stderr)
     transport = AioTransport(url.text, name="amqpkit publish", connect_timeout=timeout)
-    await transport.open()
+    publisher = Publisher(topology, transport, timeout=timeout, overload=overload, rate=rate)
+    if many is None:
+        order = writer.order(writer.read(text_of(body or "")), key=key)
+        await transport.open()
+        try:
+            await publisher.send(order)
+        finally:
+            await transport.close()
+        print(order.message_id)
+        return 0
+    memory = Resume.read(resume, type)
+    with Lines.open(many, writer.read, memory) as lines:
+        lines.check()
+        if lines.invalid and not skip_invalid:
+            msg = f"invalid lines: {lines.invalid}; nothing was sent. Mend them, or send the others with --skip-invalid"
+            raise AmqpkitError(msg)
+        return await _publish_many(lines, memory, writer, publisher, transport)
+
+
+class _Writer:
+    """Makes messages of one type."""
+
+    def __init__(self, topology: Topology, type: str, checker: Checker, said: dict[str, Any]) -> None:  # noqa: A002 - AMQP's word
+        self.type = type
+        self._route, self._checker, self._said, self._clock = route_of(topology, type), checker, said, SystemClock()
+
+    def read(self, text: str) -> Body:
+        """Check one body, and that its fields fill the routing key; raises AmqpkitError."""
+        body = self._checker.body(text)
+        fill(self._route.routing_key, body.fields, self.type)
+        return body
+
+    def order(self, body: Body, *, key: str | None = None, message_id: str | None = None) -> Order:
+        message = build_message(
+            body.content,
+            type=self.type,
+            version=self._checker.version,
+            clock=self._clock,
+            key=body.key if key is None else key,
+            message_id=message_id,
+            **self._said,
+        )
+        return Order(self.type, self._route.exchange, fill(self._route.routing_key, body.fields, self.type), message)
+
+
+async def _publish_many(
+    lines: Lines, resume: Resume, writer: _Writer, publisher: Publisher, transport: AioTransport
+) -> int:
+    tally = Tally(lines.total, resume)
+
+    def order(line: Line) -> Order:
+        tally.numbers.append(line.number)
+        return writer.order(line.body, message_id=resume.id_of(line.number, line.text))
+
     try:
-        await transport.publish(route.exchange, routing_key, message, timeout=timeout)
+        if lines.total:
+            await transport.open()
+            with resume, tally.shown():
+                resume.begin(writer.type)
+                await publisher.publish_many(map(order, lines), progress=tally.note)
     finally:
         await transport.close()
-    print(message.properties.message_id)
-    return 0
+        told = sum(tally.fates.values())
+        print(tally.summary(lines, lines.total - told))
+    return int(bool(lines.invalid) or tally.fates[Fate.CONFIRMED] < lines.total)
 
 
-def _fields(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError as error:
-        msg = f"the body is not JSON: {error}"
-        raise AmqpkitError(msg) from error
-    except RecursionError as error:
-        msg = "the body is not JSON that anybody could read: it is nested too deep"
-        raise AmqpkitError(msg) from error
-    return document if isinstance(document, dict) else {}
-
-
-def _refuse_constant(name: str) -> None:
-    msg = f"{name} is not JSON"
-    raise ValueError(msg)
+def _check_usage(
+    body: str | None, many: str | None, resume: Path | None, key: str | None, *, skip_invalid: bool
+) -> None:
+    if body is not None and body.startswith("--"):
+        msg = f"there is no option {body}"
+        raise UsageError(msg)
+    if many is None and body is None:
+        msg = "what is to be published? give a body as JSON, @file or -, or a file of them with --many"
+        raise UsageError(msg)
+    if many is None and (resume is not None or skip_invalid):
+        msg = "--resume and --skip-invalid are for --many"
+        raise UsageError(msg)
+    if many is not None and key is not None:
+        msg = "--key would make all of the lines one message to their consumers; leave it out with --many"
+        raise UsageError(msg)

@@ -76,7 +76,12 @@ def order_of(
 
 
 def made(topology: Topology, item: object, clock: Clock, *, of: type[Payload] | None = None) -> Order:
-    """Make the order of one item of many: a payload, or what `of` makes one of; whatever is wrong is a PublishError."""
+    """Make the order of one item of many: a payload, or what `of` makes one of; whatever is wrong is a PublishError.
+
+    An order is taken as it is.
+    """
+    if isinstance(item, Order):
+        return item
     try:
         return order_of(topology, _payload(item, of), clock)
     except PublishError:

@@ -70,7 +70,7 @@ class Publisher:
             for queue in topology.work_queues.values()
             if queue.depth_limit
         }
-        self._gated: dict[str, tuple[Gate, ...]] = {}
+        self._usual: dict[str, Terms] = {}
         self._questions: dict[str, asyncio.Task[None]] = {}
         self._nacked_at: float | None = None
 
@@ -122,13 +122,9 @@ class Publisher:
         on_end: OnEnd | None = None,
     ) -> None:
         """Send a message that is made already; raises as `publish` does. `on_end` hears its end, cancelled or not."""
-        terms = Terms(
-            self._timeout if timeout is None else timeout,
-            (overload or self._overload) == "wait",
-            self._gates_of(order.type) if self._gates else (),
-            self._pace,
-            after_nack,
-        )
+        terms = self._usual.get(order.type) if timeout is None and overload is None else None
+        if terms is None:
+            terms = self._terms(order.type, timeout, overload)
         begun, flight, end = self._now(), _Flight(), None
         try:
             end = await self._perform(order, sending(terms, begun), flight)
@@ -277,13 +273,18 @@ class Publisher:
         else:
             gate.told(depth, self._now())
 
-    def _gates_of(self, type: str) -> tuple[Gate, ...]:  # noqa: A002 - AMQP's word
-        gates = self._gated.get(type)
-        if gates is None:
-            queues = self._topology.work_queues
-            gates = tuple(gate for name, gate in self._gates.items() if type in queues[name].accepts)
-            self._gated[type] = gates
-        return gates
+    def _terms(self, type: str, timeout: float | None, overload: Overload | None) -> Terms:  # noqa: A002 - AMQP's word
+        queues = self._topology.work_queues
+        terms = Terms(
+            self._timeout if timeout is None else timeout,
+            (overload or self._overload) == "wait",
+            tuple(gate for name, gate in self._gates.items() if type in queues[name].accepts),
+            self._pace,
+            after_nack,
+        )
+        if timeout is None and overload is None:
+            self._usual[type] = terms
+        return terms
 
     def _tell(self, order: Order, end: End, begun: float, on_end: OnEnd | None) -> None:
         if self._on_event is not ignore:
