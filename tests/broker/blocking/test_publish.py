@@ -23,7 +23,7 @@ from amqpkit.errors import (
 from amqpkit.model import Message, Properties
 from tests.broker.aio.rig import Inbox
 from tests.broker.aio.rig import until as eventually
-from tests.broker.blocking.rig import Rig, message, until
+from tests.broker.blocking.rig import Rig, message, proxied, until
 from tests.containers.brokers import Broker
 
 FULL = Properties(
@@ -196,18 +196,32 @@ def test_any_thread_may_publish_and_each_is_told_its_own_fate(rig: Rig):
 
 
 def test_the_window_bounds_what_is_not_confirmed(broker: Broker):
-    rig = Rig(broker, window=3)
-    with rig.transport as transport:
-        rig.queue("q")
-        seen = 0
-        futures = [transport.publish("", "q", message()) for _ in range(50)]
+    rig = Rig(broker)
+    rig.queue("q")
+    with proxied(broker) as (proxy, url), PikaTransport(url, window=3) as transport:
+        assert transport.publish("", "q", message()).exception() is None
         pump = transport._pump
         assert pump is not None
-        while not all(each.done() for each in futures):
-            seen = max(seen, len(pump._outbox._window))
+        proxy.stall("server")
 
-    assert [each.exception() for each in futures] == [None] * 50
-    assert seen <= 3
+        futures = [transport.publish("", "q", message()) for _ in range(50)]
+
+        until(lambda: len(pump._outbox.alive) == 50)
+        assert (len(pump._outbox._window), len(pump._outbox._waiting)) == (3, 47)
+        proxy.resume()
+        assert [each.exception() for each in futures] == [None] * 50
+
+
+def test_confirms_count_as_a_sign_of_life(rig: Rig):
+    """A broker that confirms without a pause sends no heartbeats: pika must not take it for dead."""
+    rig.queue("q")
+    wire = rig.transport._pump._session.standing  # type: ignore[union-attr]
+    assert rig.send("q") is None
+    before = wire.bytes_received  # type: ignore[union-attr]
+
+    assert rig.send("q") is None
+
+    assert wire.bytes_received - before == len(b"\x01") + 2 + 4 + 13 + 1  # type: ignore[union-attr]
 
 
 # --- the end ------------------------------------------------------------------------------------
