@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from amqpkit.brokers.blame import Loss
 from amqpkit.brokers.blocking import faults
+from amqpkit.brokers.blocking.session import GOODBYE
 from amqpkit.brokers.blocking.wire import Address, Loop, Wire
 from amqpkit.errors import AccessRefused, BrokerError, ConnectionFailed, QueueMissing
 
@@ -25,7 +26,7 @@ class Inquiry:
         """Store; nothing is opened before somebody asks."""
         self._address, self._loop = address, loop
         self._wire: Wire | None = None
-        self._stands = False
+        self._stands = self._resting = False
         self._asked: list[tuple[str, Future[int]]] = []
         self._idle: Any = None
         self._gone: Callable[[], None] | None = None
@@ -37,7 +38,7 @@ class Inquiry:
             return
         self._asked.append((queue, answer))
         if self._wire is None:
-            self._wire = Wire(self._address, "depth", self._loop, self)
+            self._connect()
         elif self._stands:
             self._send(self._wire)
 
@@ -78,16 +79,32 @@ class Inquiry:
             wire.ask("queue", queue, partial(_answer, answer, queue))
         if self._idle is not None:
             self._loop.remove_timeout(self._idle)
-        self._idle = self._loop.call_later(KEPT, wire.goodbye)
+        self._idle = self._loop.call_later(KEPT, self._rest)
+
+    def _rest(self) -> None:
+        """Nobody has asked for a while; who asks from here on gets another connection."""
+        self._idle, self._stands = None, False
+        if self._wire is not None:
+            self._resting = True
+            self._wire.goodbye()
+            self._idle = self._loop.call_later(GOODBYE, partial(self._wire.abort, "no goodbye from the broker"))
+
+    def _connect(self) -> None:
+        self._wire = Wire(self._address, "depth", self._loop, self)
 
     def _over(self, error: BrokerError) -> None:
         self._wire, self._stands = None, False
         if self._idle is not None:
             self._loop.remove_timeout(self._idle)
             self._idle = None
-        self._refuse(error)
+        rested, self._resting = self._resting, False
         if self._gone is not None:
+            self._refuse(error)
             self._gone()
+        elif not rested:
+            self._refuse(error)
+        elif self._asked:
+            self._connect()
 
     def _refuse(self, error: BrokerError) -> None:
         asked, self._asked = self._asked, []

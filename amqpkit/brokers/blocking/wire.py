@@ -176,7 +176,7 @@ class Wire(SelectConnection):  # type: ignore[misc]  # a class of pika's
             lost(faults.loss(why))
 
         self.outlets += 1
-        self.channel(on_open_callback=opened).add_on_close_callback(closed)
+        self._channel(opened, closed)
 
     def ask(self, kind: Literal["exchange", "queue"], name: str, answered: Callable[[int | Loss], None]) -> None:
         """Declare passively on a channel of its own: answers with the messages that are ready, or with its loss."""
@@ -195,7 +195,15 @@ class Wire(SelectConnection):  # type: ignore[misc]  # a class of pika's
             declare = channel.exchange_declare if kind == "exchange" else channel.queue_declare
             declare(name, passive=True, callback=lambda frame: found(channel, frame))
 
-        self.channel(on_open_callback=opened).add_on_close_callback(lambda _channel, why: answer(faults.loss(why)))
+        self._channel(opened, lambda _channel, why: answer(faults.loss(why)))
+
+    def _channel(self, opened: Callable[[Any], None], closed: Callable[[Any, BaseException], None]) -> None:
+        try:
+            channel = self.channel(on_open_callback=opened)
+        except AMQPError as error:  # the connection is about to end
+            closed(None, error)
+        else:
+            channel.add_on_close_callback(closed)
 
     # --- what pika calls ----------------------------------------------------------------------
 

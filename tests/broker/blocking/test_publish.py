@@ -1,6 +1,7 @@
 """What a blocking publisher is told, by a real broker: the same as an async one."""
 
 import threading
+import time
 import weakref
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from amqpkit.brokers.aio.transport import AioTransport
+from amqpkit.brokers.blocking import inquiry
 from amqpkit.brokers.blocking.outbox import Outbox
 from amqpkit.brokers.blocking.transport import PikaTransport
 from amqpkit.brokers.url import BrokerURL
@@ -169,6 +171,15 @@ def test_depth_counts_what_is_ready_and_names_a_queue_that_is_missing(rig: Rig):
     with pytest.raises(QueueMissing, match='"nowhere"'):
         rig.transport.depth("nowhere")
     assert rig.transport.depth("q") == 3
+
+
+def test_the_connection_that_asks_rests_and_comes_back_whenever_it_is_asked(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(inquiry, "KEPT", 0.02)
+    rig.queue("q")
+
+    for n in range(60):
+        assert rig.transport.depth("q", timeout=10.0) == 0
+        time.sleep(0.001 * (n % 30))
 
 
 def test_any_thread_may_publish_and_each_is_told_its_own_fate(rig: Rig):
