@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
-from uuid import UUID
+from typing import Annotated, Any, Final
 
-from pydantic import AnyUrl, TypeAdapter, ValidationError
+from pydantic import AnyUrl, StringConstraints, TypeAdapter, ValidationError
 
 from amqpkit.deliver.schemas.fit import Misfit
 from amqpkit.deliver.schemas.nodes import Node, Schema, part, shown
@@ -23,7 +22,7 @@ _FORMATS: Final[Mapping[str, TypeAdapter[Any]]] = {
         "date": date,
         "time": time,
         "duration": timedelta,
-        "uuid": UUID,
+        "uuid": Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$")],
         "uri": AnyUrl,
         "decimal": Decimal,
     }.items()

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, Field
@@ -36,6 +37,7 @@ class Rich(Payload, type="rich"):
     either: Annotated[int | bool, Field()] = 1
     tree: Tree = Tree()
     steps: int = Field(0, multiple_of=5)
+    ident: UUID = UUID(int=1)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,8 @@ class Rich(Payload, type="rich"):
         ({"either": "x"}, ["$.either"]),
         ({"tree": {"branches": [{"branches": 1}]}}, ["$.tree.branches[0].branches"]),
         ({"steps": 7}, ["$.steps"]),
+        ({"ident": "01a2293b-5da5-709e-95a8-1665fb900ee0"}, []),
+        ({"ident": "01a2293b"}, ["$.ident"]),
     ],
 )
 def test_a_value_fits_where_the_class_takes_it(fields: dict[str, Any], where: list[str]) -> None:
