@@ -204,8 +204,8 @@ def test_hostile_letters_do_no_harm_and_stay_what_they_are(here: Desk, tmp_path:
 
     said = [here.dlq("list"), here.dlq("groups", "orders"), here.dlq("list", "--letters", "orders")]
     for letter in before:
-        said += [here.dlq("show", "orders", letter["id"]), here.dlq("show", "orders", letter["id"], "--json")]
-    said.append(here.dlq("show", "orders", "binary", "--body"))
+        said.append(here.dlq("show", "orders", letter["id"]))
+    said += [here.dlq("show", "orders", "binary", "--body"), here.dlq("show", "orders", ESCAPES, "--json")]
     for out, err in said:
         assert only_seen(out), out
         assert only_seen(err), err

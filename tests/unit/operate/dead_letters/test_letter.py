@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqpkit.deliver import headers as h
@@ -156,6 +156,7 @@ ODD = st.recursive(
 NAMES = st.sampled_from([*OURS, *SPRING, *CELERY, "x-death", h.REPLAYS, h.REPLAY_RUN, h.KEY, "other"])
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(NAMES, ODD, max_size=8), st.booleans(), st.none() | st.just("order.place"))
 def test_whatever_the_headers_hold_a_letter_is_read(headers: dict[str, Any], known: bool, type_: str | None) -> None:
     found = read(headers, work=WORK if known else None, type=type_)

@@ -192,7 +192,7 @@ def test_what_is_no_object_is_refused(text: str) -> None:
         from_line(text)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists))
 def test_any_document_is_a_letter_or_a_value_error(document: Any) -> None:
     for line in (document, {**GOOD, **header(document)}, {**GOOD, "properties": document}):
