@@ -203,8 +203,7 @@ def test_hostile_letters_do_no_harm_and_stay_what_they_are(here: Desk, tmp_path:
     assert [each["size"] for each in before] == [5 * 1024 * 1024, 256, len(ESCAPES.encode()), 2]
 
     said = [here.dlq("list"), here.dlq("groups", "orders"), here.dlq("list", "--letters", "orders")]
-    for letter in before:
-        said.append(here.dlq("show", "orders", letter["id"]))
+    said += [here.dlq("show", "orders", letter["id"]) for letter in before]
     said += [here.dlq("show", "orders", "binary", "--body"), here.dlq("show", "orders", ESCAPES, "--json")]
     for out, err in said:
         assert only_seen(out), out
