@@ -236,20 +236,20 @@ def test_a_full_queue_is_told_line_by_line_and_the_rest_goes_later(
     broker: Broker, office: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     apply(broker)
-    name = lines(office, *letters(2000))
+    name = lines(office, *letters(1500))
     command = ["publish", "letter.send", "--many", name, "--resume", "r", "--url", broker.url, "--overload", "fail"]
     capsys.readouterr()
     assert main(command) == 1
     printed = capsys.readouterr()
     confirmed, nacked = (int(part.split()[0]) for part in printed.out.split(", "))
-    assert (confirmed + nacked, nacked > 0) == (2000, True)
+    assert (confirmed + nacked, nacked > 0) == (1500, True)
     assert "was refused by the broker: a queue is full" in printed.err
     first = taken(broker)
     assert len(first) == confirmed
     while main(command) == 1:
         first += taken(broker)
     first += taken(broker)
-    assert len({each.message_id for each in first}) == len(first) == 2000
+    assert len({each.message_id for each in first}) == len(first) == 1500
 
 
 def test_a_killed_run_goes_on_and_an_interrupted_one_says_how_far_it_came(broker: Broker, office: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_killed_run_goes_on_and_an_interrupted_one_says_how_far_it_came(broker
     name = lines(office, *letters(900))
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "amqpkit.cli", "publish", "letter.send", "--many", name, "--resume", "r"]
-    for end, rate in ((signal.SIGKILL, "300"), (signal.SIGINT, "300")):
+    for end, rate in ((signal.SIGKILL, "600"), (signal.SIGINT, "600")):
         before = (office / "r").stat().st_size if (office / "r").exists() else 0
         process = subprocess.Popen(
             [*command, "--url", broker.url, "--rate", rate],

@@ -90,6 +90,14 @@ async def test_a_lone_publisher_fills_a_queue_to_its_limit_and_fails_above_it() 
         await sim.publish(Note())  # another queue is not held
 
 
+async def test_ten_thousand_into_a_queue_of_a_thousand_add_up() -> None:
+    async with Simulator(topology(FILE)) as sim:
+        cap(sim, "note", 1000)
+        outcomes = await settled(sim, publisher(sim, overload="fail").publish_many(Note(n=n) for n in range(10_000)))
+        assert fates(outcomes) == {"confirmed": 1001, "nacked": 8999}  # a quorum queue takes one more than its limit
+        assert sim.ledger() == {"note": [o.message_id for o in outcomes if o.error is None]}
+
+
 async def test_who_waits_goes_on_once_the_queue_has_drained_to_80_percent() -> None:
     async with Simulator(topology(FILE)) as sim:
         pub, begun = publisher(sim), seconds(sim)

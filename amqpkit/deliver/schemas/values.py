@@ -4,6 +4,7 @@ Pure. Strict where pydantic would convert: `"1"` is no integer. A pattern that P
 that is not known here, refuse nothing; what a validator of the user's own refuses, no schema shows.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
@@ -15,18 +16,16 @@ from pydantic import AnyUrl, StringConstraints, TypeAdapter, ValidationError
 from amqpkit.deliver.schemas.fit import Misfit
 from amqpkit.deliver.schemas.nodes import Node, Schema, part, shown
 
-_FORMATS: Final[Mapping[str, TypeAdapter[Any]]] = {
-    name: TypeAdapter(kind)
-    for name, kind in {
-        "date-time": datetime,
-        "date": date,
-        "time": time,
-        "duration": timedelta,
-        "uuid": Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$")],
-        "uri": AnyUrl,
-        "decimal": Decimal,
-    }.items()
+_KNOWN: Final[Mapping[str, Any]] = {
+    "date-time": datetime,
+    "date": date,
+    "time": time,
+    "duration": timedelta,
+    "uuid": Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$")],
+    "uri": AnyUrl,
+    "decimal": Decimal,
 }
+_FORMATS: Final[Mapping[str, TypeAdapter[Any]]] = {name: TypeAdapter(kind) for name, kind in _KNOWN.items()}
 
 
 def faults(value: object, document: Node) -> tuple[Misfit, ...]:
@@ -161,7 +160,7 @@ def _has_format(name: str, text: str) -> bool:
     if adapter is None:
         return True
     try:
-        adapter.validate_json(f'"{text}"' if name != "decimal" else text)
+        adapter.validate_json(json.dumps(text))
     except ValidationError:
         return False
     return True

@@ -98,7 +98,7 @@ async def through(
         run.pressures.append(run.producer.pressure)
     await asyncio.to_thread(end)
     await rest
-    return [await run.balanced(broker) for run in crew]
+    return await asyncio.gather(*(run.balanced(broker) for run in crew))
 
 
 async def test_nothing_confirmed_is_missing_and_what_is_uncertain_is_named(own_broker: Broker):  # case 303

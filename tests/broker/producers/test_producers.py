@@ -38,8 +38,8 @@ async def test_ten_thousand_into_a_queue_of_a_thousand_add_up(make: Make, broker
 
 async def test_a_gated_queue_gets_its_limit_and_at_most_a_window_more(make: Make, broker: Broker):
     producer = await make(overload="fail", timeout=20.0)
-    outcomes = await producer.publish_many(Gated(n=n) for n in range(MANY))
-    fates = balance(outcomes, await contents(broker, "gated"), MANY)
+    outcomes = await producer.publish_many(Gated(n=n) for n in range(3000))
+    fates = balance(outcomes, await contents(broker, "gated"), 3000)
     assert set(fates) == {Fate.CONFIRMED, Fate.OVERLOADED}
     assert 1000 <= fates[Fate.CONFIRMED] <= 1000 + 500
     assert producer.pressure == 1.0
