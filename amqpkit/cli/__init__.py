@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     `arguments` are `sys.argv` without the program by default. Raises nothing that amqpkit raises on
     purpose; a programming error keeps its traceback.
     """
-    for client in ("aio_pika", "aiormq"):
+    for client in ("aio_pika", "aiormq", "pika"):
         # every loss is told by our own errors and events; these would print it again, or half of it
         logging.getLogger(client).setLevel(logging.CRITICAL)
     words = sys.argv[1:] if arguments is None else list(arguments)

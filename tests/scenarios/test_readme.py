@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amqpkit import connect, load_topology
+from amqpkit import connect, connect_blocking, load_topology
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.cli import main
 from amqpkit.operate.apply import apply
@@ -58,16 +59,18 @@ async def test_its_test_passes(code):
     await test()
 
 
-async def test_its_publisher_publishes(code, broker, monkeypatch):
+async def test_its_publishers_publish(code, broker, monkeypatch):
     topology = load_topology("topology.yaml")
     async with ManagementAdmin(broker.api, vhost=broker.vhost) as admin:
         await apply(topology, admin)
     monkeypatch.setitem(code, "connect", lambda _: connect(broker.url))
+    monkeypatch.setitem(code, "connect_blocking", lambda _: connect_blocking(broker.url))
 
     await code["welcome"]("ann@example.com")
+    await asyncio.to_thread(code["welcome_blocking"], "bob@example.com")
 
     async with connect(broker.url) as transport:
-        assert await transport.depth("email.send") == 1
+        assert await transport.depth("email.send") == 2
 
 
 def test_its_first_consumer_handles_what_the_first_topology_declares(code, capsys):
