@@ -9,9 +9,10 @@ from amqpkit.deliver.headers import format_instant
 from amqpkit.errors import AmqpkitError
 from amqpkit.model import WorkQueue
 from amqpkit.operate.dead_letters.filters import Filter
-from amqpkit.operate.dead_letters.holding import Look, Taken, looking
+from amqpkit.operate.dead_letters.holding import Look, looking
 from amqpkit.operate.dead_letters.letter import Letter, read_letter
 from amqpkit.operate.dead_letters.lines import to_line
+from amqpkit.operate.dead_letters.page import Taken
 from amqpkit.ports import Clock, Transport
 
 BATCH: Final = 100

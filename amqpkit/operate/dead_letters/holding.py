@@ -6,23 +6,14 @@ was kept is forgotten but for its delivery tag, so memory holds one page of bodi
 """
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from amqpkit.errors import BrokerError
+from amqpkit.operate.dead_letters.page import PAGE, Page, Taken, gives_back_by_nack, page_size
 from amqpkit.operate.dead_letters.waiting import SLICE, depth_of, moment
-from amqpkit.ports import Clock, Delivery, Subscription, Transport
-
-FIRST_PAGE: Final = 16
-PAGE: Final = 100
-PAGES: Final = 50
-"""A page is at most this part of what was seen so far, or a connection's 2047 channels would bound what can be seen."""
-PAGE_BYTES: Final = 64 * 1024 * 1024
-SPARE: Final = 16
-"""A page is turned when so little of its prefetch is left: what is settled after `basic.cancel` stays within the 32
-frames that a quorum queue takes without an answer (measured); beyond them, closing would disturb the order."""
+from amqpkit.ports import Clock, Transport
 
 SETTLED_AFTER: Final = 1.0
 QUIET: Final = 5
@@ -32,110 +23,6 @@ PATIENCE: Final = 30.0
 LOST: Final = "the connection was lost: what was held went back to the queue by itself"
 STOPPED: Final = "stopped"
 SILENT: Final = "letters wait, but the broker gives us none: another consumer may have the queue for itself"
-
-
-def page_size(seen: int, largest: int) -> int:
-    """How many letters the next page may hold, after `seen` letters of which the largest had so many bytes."""
-    if not seen:
-        return FIRST_PAGE
-    fair = max(PAGE, seen // PAGES)
-    return max(1, min(fair, PAGE_BYTES // max(largest, 1)))
-
-
-class Taken:
-    """A letter in our hands; exactly one of `ack` and `keep`, once."""
-
-    __slots__ = ("_page", "delivery")
-
-    def __init__(self, page: "Page", delivery: Delivery) -> None:
-        """Belong to a page until settled."""
-        self._page, self.delivery = page, delivery
-
-    def ack(self) -> bool:
-        """Settle: the broker forgets the letter. False when that cannot be said any more, and it comes back."""
-        self._page.held.pop(self, None)
-        alive = self.delivery.alive
-        self.delivery.ack()
-        self.delivery.forget()
-        return alive
-
-    def keep(self) -> None:
-        """Hold it to the end, to be given back; it is read no more."""
-        self._page.kept += 1
-        self.delivery.forget()
-
-
-class Page:
-    """One consumer and what it holds."""
-
-    def __init__(self, prefetch: int, arrived: asyncio.Event) -> None:
-        """Hold nothing; `arrived` is set for each letter that comes."""
-        self.prefetch, self._arrived = prefetch, arrived
-        self.subscription: Subscription | None = None
-        self.inbox: deque[Taken] = deque()
-        self.held: dict[Taken, None] = {}
-        self.kept = 0
-        self.paused = self._left = False
-        self._received = 0
-        self._first: Delivery | None = None
-
-    def receive(self, delivery: Delivery) -> None:
-        """Take what the broker delivers."""
-        if self._left:  # after its consumer's end, which RabbitMQ does not do: nobody would ever give it back
-            delivery.requeue()
-            return
-        self._received += 1
-        self._first = self._first or delivery
-        taken = Taken(self, delivery)
-        self.held[taken] = None
-        self.inbox.append(taken)
-        self._arrived.set()
-
-    @property
-    def lost(self) -> bool:
-        """Whether the channel went on which its letters came."""
-        return self._first is not None and not self._first.alive
-
-    @property
-    def full(self) -> bool:
-        """Whether it holds so many only to give them back that the next page should go on."""
-        return self.kept >= max(self.prefetch - SPARE, (self.prefetch + 1) // 2)
-
-    @property
-    def used(self) -> bool:
-        """Whether its prefetch was given out once."""
-        return self._received >= self.prefetch
-
-    @property
-    def read(self) -> bool:
-        """Whether nothing more will come."""
-        return self.paused and not self.inbox
-
-    async def pause(self) -> None:
-        """Have no more delivered."""
-        if not self.paused and self.subscription is not None:
-            await self.subscription.pause()
-        self.paused = True
-
-    async def leave(self, *, by_nack: bool) -> None:
-        """Give back what is held, in order, and close."""
-        self._left = True
-        if by_nack:
-            for taken in self.held:
-                taken.delivery.requeue()
-        self.held.clear()
-        self.inbox.clear()
-        if self.subscription is not None:
-            await self.subscription.close()
-
-
-def gives_back_by_nack(version: str) -> bool:
-    """Whether to nack before a channel is closed, or to let the close give back; `version` is the broker's.
-
-    From 4.3 on a nack costs nothing and a close counts as a crash. Before, both count alike, and what is nacked to a
-    quorum queue without a delivery limit goes behind all that wait; a close puts it ahead of them, in order (measured).
-    """
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) >= (4, 3)
 
 
 class Look:
@@ -163,7 +50,7 @@ class Look:
         while self.seen < self.total and not self._is_over():
             page = self._pages[-1] if self._pages else None
             if page is not None and (page.full or self._misfits(page)):
-                await page.pause()
+                await self._pause(page)
             if page is None or page.read:
                 if self._empty:
                     break
@@ -181,7 +68,7 @@ class Look:
         before the next: channels do not wait for each other (measured: 5 of 5 times in disorder).
         """
         for page in self._pages:
-            await page.pause()
+            await self._pause(page)
         if any(page.lost for page in self._pages):
             self.trouble = LOST
         with suppress(BrokerError):  # what cannot be asked may be given back all the same
@@ -226,9 +113,39 @@ class Look:
         return taken
 
     def _misfits(self, page: Page) -> bool:
-        """Whether a page is much smaller than it may be by now, or much larger than it should."""
+        """Whether a page is much smaller than a usual one may be by now, or much larger than it should."""
         size = page_size(self.seen, self._largest)
-        return page.used and not page.prefetch // 2 < size < page.prefetch * 2
+        return page.used and (size * 2 <= page.prefetch or min(size, PAGE) >= page.prefetch * 2)
+
+    async def _pause(self, page: Page) -> None:
+        """End a page's consumer when nothing is on its way to it.
+
+        RabbitMQ 4.0 may else count letters as delivered that it never sends: nobody sees them until the channel is
+        closed, and then they come back behind all others (measured). So no ack is sent meanwhile, which would have the
+        broker deliver more, and the prefetch must have arrived unless the queue holds no more.
+        """
+        if page.paused:
+            return
+        page.freeze()
+        try:
+            with suppress(BrokerError):
+                await self._fill(page)
+            await page.pause()
+        finally:
+            page.thaw()
+
+    async def _fill(self, page: Page) -> None:
+        quiet = 0.0
+        while len(page.held) < page.prefetch and not page.lost and quiet < SETTLED_AFTER:
+            self._arrived.clear()
+            before = len(page.held)
+            await moment(self._arrived, clock=self._clock)
+            if len(page.held) > before:
+                quiet = 0.0
+            elif await depth_of(self._transport, self._queue) == 0:
+                return
+            else:
+                quiet += SLICE
 
     async def _turn(self) -> None:
         size = min(page_size(self.seen, self._largest), self.total - self.seen)
@@ -249,7 +166,7 @@ class Look:
         if not page.lost and await depth_of(self._transport, self._queue) == 0:
             # What is on its way arrives before the consumer's end is confirmed.
             self._empty = True
-            await page.pause()
+            await self._pause(page)
         elif self._silent >= PATIENCE:
             self.trouble = SILENT
 

@@ -13,8 +13,9 @@ from typing import Final
 
 from amqpkit.errors import BrokerError, PublishError, PublishUncertain, QueueMissing, Unsendable
 from amqpkit.model import WorkQueue
-from amqpkit.operate.dead_letters.holding import Look, Taken, looking
+from amqpkit.operate.dead_letters.holding import Look, looking
 from amqpkit.operate.dead_letters.letter import Letter, read_letter
+from amqpkit.operate.dead_letters.page import Taken
 from amqpkit.operate.dead_letters.revive import revived
 from amqpkit.operate.dead_letters.targets import Room, Targets
 from amqpkit.operate.dead_letters.verdicts import Go, Order, Reason, judge, was_out

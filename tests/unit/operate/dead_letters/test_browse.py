@@ -5,9 +5,10 @@ import pytest
 
 from amqpkit.errors import QueueMissing
 from amqpkit.model import Received
-from amqpkit.operate.dead_letters import holding
+from amqpkit.operate.dead_letters import page as room
 from amqpkit.operate.dead_letters.browse import Browsed, browse
-from amqpkit.operate.dead_letters.holding import LOST, SILENT, STOPPED, page_size
+from amqpkit.operate.dead_letters.holding import LOST, SILENT, STOPPED
+from amqpkit.operate.dead_letters.page import page_size
 
 
 def reader_of(seen: list[str | None]):
@@ -176,13 +177,13 @@ class Body(bytes):
 
 async def test_letters_that_were_looked_at_are_held_without_what_they_say(lab, monkeypatch):
     await lab.bury(200)
-    receive, most = holding.Page.receive, []
+    receive, most = room.Page.receive, []
 
     def counting(page, delivery):
         delivery.body = Body(delivery.body)
         receive(page, delivery)
 
-    monkeypatch.setattr(holding.Page, "receive", counting)
+    monkeypatch.setattr(room.Page, "receive", counting)
     await lab.live(browse(lab.transport, "work.dlq", lambda _: most.append(Body.alive), clock=lab.clock))
 
-    assert max(most) <= holding.PAGE + 1
+    assert max(most) <= room.PAGE + 1
