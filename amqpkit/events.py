@@ -23,17 +23,25 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A handler is about to be called; `attempt` counts from 1."""
+    """A handler is about to be called; `attempt` counts from 1.
+
+    `age` is seconds since the message was published (None when it does not say when), `trace` its W3C trace id.
+    """
 
     queue: str
     message_id: str | None
     type: str | None
     attempt: int
+    age: float | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A delivery ended; `delay` is the delay queue's key, `seconds` from its begin to its settling."""
+    """A delivery ended; `delay` is the delay queue's key, `seconds` from its begin to its settling.
+
+    `handling` is the seconds in the handler, None when it was never called; `trace` the message's W3C trace id.
+    """
 
     queue: str
     message_id: str | None
@@ -44,6 +52,8 @@ class Settled:
     fate: str | None = None
     delay: str | None = None
     seconds: float = 0.0
+    handling: float | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ import contextvars
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from concurrent.futures import Future as ThreadFuture
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from amqpkit.deliver.consumer import Consumer, Context
 from amqpkit.deliver.effects import HandlerTimeout, Stopped
@@ -47,6 +48,13 @@ class Halt:
             if scope.expired():
                 raise Stopped("the worker stops") from None
             raise
+
+
+class Tracing(Protocol):
+    """Whoever wraps each call of a handler in a span."""
+
+    def handling(self, context: Context) -> AbstractContextManager[str | None]:
+        """Open a span around one call; it gives its own `traceparent`, and must raise nothing of its own."""
 
 
 class Handler:

@@ -4,6 +4,7 @@ Pure: knows no broker and no clock. Everything read here may be forged, foreign 
 an answer for any value, and names what it could not use.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,8 +28,13 @@ ERROR: Final = "amqpkit-error"
 HISTORY: Final = "amqpkit-history"
 FATE: Final = "amqpkit-fate"
 REPLAYS: Final = "amqpkit-replays"
+TRACEPARENT: Final = "traceparent"
+"""Not ours but W3C's: who published it, in whose trace."""
 UNREADABLE: Final = "amqpkit-unreadable"
 """Stands for a header table that could not be read, and says why."""
+
+# All zeros and version ff are invalid: https://www.w3.org/TR/trace-context/#traceparent-header-field-values
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 
 OURS_MAX: Final = 64 * 1024
 FRAME_MAX: Final = 131_064
@@ -104,6 +110,13 @@ def read_published_at(received: Received) -> datetime | None:
     """When it was published: our header, else the timestamp property."""
     ours = _instant(received.properties.headers, PUBLISHED_AT, [])
     return ours or received.properties.timestamp
+
+
+def read_trace(headers: Mapping[str, Any]) -> str | None:
+    """The trace id in a W3C `traceparent` (version-trace-parent-flags); None when there is none that is one."""
+    value = headers.get(TRACEPARENT)
+    found = _TRACEPARENT.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else None
 
 
 def _is_count(value: object) -> bool:

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from pydantic_core import to_json
 
 from amqpkit.deliver.claim import Claimant
-from amqpkit.deliver.consumer import context_of
+from amqpkit.deliver.consumer import Context, context_of
 from amqpkit.deliver.drive import drive
 from amqpkit.deliver.effects import (
     Ack,
@@ -26,9 +26,10 @@ from amqpkit.deliver.effects import (
     Requeue,
     Returned,
 )
-from amqpkit.deliver.handler import Halt, Handler
-from amqpkit.deliver.headers import read_key, read_past
+from amqpkit.deliver.handler import Halt, Handler, Tracing
+from amqpkit.deliver.headers import TRACEPARENT, read_key, read_past, read_trace
 from amqpkit.deliver.patience import insist
+from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.walk import End, Terms, walk
 from amqpkit.errors import PublishUncertain, StoreUnavailable
 from amqpkit.events import (
@@ -43,6 +44,7 @@ from amqpkit.events import (
     Settled,
     StoreDown,
 )
+from amqpkit.model import Message
 from amqpkit.ports import Clock, Delivery, IdempotencyStore, Transport
 
 log = logging.getLogger("amqpkit.worker")
@@ -64,6 +66,7 @@ class Tools:
     chance: Callable[[], float]
     keyless: set[str]
     """Queues that have brought a message which no claim can be made for."""
+    tracing: Tracing | None = None
 
 
 class Slot:
@@ -78,12 +81,16 @@ class Slot:
         self._claimant = Claimant(tools.store, tools.clock, name=name, on_lost=self._lost)
         self._delivery: Delivery | None = None
         self._placed = self._handled = False
+        self._begun = tools.clock.now()
+        self._handling: float | None = None
+        self._span: str | None = None
         self.holding = False
 
     async def take(self, delivery: Delivery) -> None:
         """Take one delivery to its end; whatever happens, it is settled."""
         tools, begun = self._tools, self._tools.clock.now()
         self._delivery, self._placed, self._handled = delivery, False, False
+        self._begun, self._handling, self._span = begun, None, None
         self._claimant.begin()
         try:
             self._look_for_key(delivery)
@@ -160,7 +167,8 @@ class Slot:
         return None
 
     async def _publish(self, copy: Publish) -> None:
-        await self._tools.transport.publish(copy.exchange, copy.routing_key, copy.message, timeout=COPY_TIMEOUT)
+        message = _traced(copy.message, self._span)
+        await self._tools.transport.publish(copy.exchange, copy.routing_key, message, timeout=COPY_TIMEOUT)
 
     async def _insist(self, effect: Callable[[], Awaitable[T]], delivery: Delivery, *, though_lost: bool = False) -> T:
         try:
@@ -183,9 +191,9 @@ class Slot:
         work = self._terms.work
         attempts = work.attempts if work else 1
         context = context_of(delivery, effect.past, attempts, transact=self._claimant.transaction)
-        self._tools.on_event(Begun(self._terms.queue, context.message_id, context.properties.type, context.attempt))
+        self._tools.on_event(self._begins(context))
         try:
-            value = await self._handler.call(effect.payload, context)
+            value = await self._call(effect.payload, context)
         except asyncio.CancelledError as error:
             if self._tools.halt.now:
                 raise
@@ -200,10 +208,28 @@ class Slot:
         self._handled = True
         return Returned(value, self._moment())
 
+    async def _call(self, payload: Payload, context: Context) -> object:
+        tracing, began = self._tools.tracing, self._tools.clock.now()
+        try:
+            if tracing is None:
+                return await self._handler.call(payload, context)
+            with tracing.handling(context) as self._span:
+                return await self._handler.call(payload, context)
+        finally:
+            self._handling = (self._tools.clock.now() - began).total_seconds()
+
     def _moment(self) -> Moment:
         return Moment(self._tools.clock.now(), self._tools.chance())
 
     # --- telling -------------------------------------------------------------------------------
+
+    def _begins(self, context: Context) -> Begun:
+        published, properties = context.published_at, context.properties
+        if published is not None and published.tzinfo is None:
+            published = None  # no instant
+        age = None if published is None else (self._begun - published).total_seconds()
+        trace = read_trace(properties.headers)
+        return Begun(context.queue, context.message_id, properties.type, context.attempt, age, trace)
 
     def _held(self, delivery: Delivery, error: BaseException, tries: int, wait: float) -> None:
         self.holding = True
@@ -257,11 +283,21 @@ class Slot:
                 fate=end.fate,
                 delay=end.delay,
                 seconds=seconds,
+                handling=self._handling,
+                trace=read_trace(properties.headers),
             )
         )
 
 
 _NOTEWORTHY: Final = {Outcome.RETRIED, Outcome.DEAD, Outcome.REFUSED, Outcome.DISCARDED}
+
+
+def _traced(copy: Message, span: str | None) -> Message:
+    """Let a message that came without a trace be traced from its first handling on, through its copies."""
+    if span is None or TRACEPARENT in copy.properties.headers:
+        return copy
+    headers = {**copy.properties.headers, TRACEPARENT: span}
+    return replace(copy, properties=replace(copy.properties, headers=headers))
 
 
 def _stored(result: object) -> bytes | None:

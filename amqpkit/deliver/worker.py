@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from amqpkit.brokers.clock import SystemClock
 from amqpkit.deliver.consumer import Consumer, Pace, check_consumers, pace_of
-from amqpkit.deliver.handler import Halt, Handler
+from amqpkit.deliver.handler import Halt, Handler, Tracing
 from amqpkit.deliver.lane import Lane
 from amqpkit.deliver.payload import decode, registry
 from amqpkit.deliver.slot import Slot, Tools
@@ -36,6 +36,7 @@ class Worker:
     `grace` in seconds is how long begun messages may finish after `stop`; what has not begun goes back at once.
     `store` makes duplicates harmless: with it a message that was handled is not handled again.
     `overrides` are the command line's prefetch, concurrency and timeout, which beat file and class.
+    `tracing` opens a span around every call of a handler; without it nothing is made.
     """
 
     def __init__(  # noqa: PLR0913 - its parts, each with a default
@@ -50,6 +51,7 @@ class Worker:
         grace: float = 30.0,
         overrides: Mapping[str, Any] | None = None,
         threads: Callable[[int], Executor] | None = None,
+        tracing: Tracing | None = None,
         chance: Callable[[], float] = random.random,
         name: str | None = None,
     ) -> None:
@@ -62,7 +64,7 @@ class Worker:
         self._topology, self._transport, self._grace = topology, transport, grace
         self._clock = clock or SystemClock()
         self._halt = Halt()
-        self._tools = Tools(transport, store, self._clock, _quiet(on_event), self._halt, chance, set())
+        self._tools = Tools(transport, store, self._clock, _quiet(on_event), self._halt, chance, set(), tracing)
         self._make_threads = threads or partial(ThreadPoolExecutor, thread_name_prefix="amqpkit")
         self._pools: list[Executor] = []
         self._lanes: list[Lane] = []
