@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from amqpkit.jobs import Change
+
 
 class Outcome(StrEnum):
     """How a delivery ended."""
@@ -139,6 +141,13 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Tracked:
+    """Something happened to a job, a message whose payload class says `track=True`; its input is redacted and short."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
 class Connected:
     """A connection stands; `purpose` is `consume` or `publish`."""
 
@@ -181,6 +190,7 @@ Event = (
     | BadHeader
     | NoKey
     | Published
+    | Tracked
     | Connected
     | ConnectionLost
     | Consuming

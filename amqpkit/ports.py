@@ -1,12 +1,13 @@
 """The seams: what the kit needs of a broker, a clock and a store, as Protocols of at most five verbs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Protocol, runtime_checkable
 
+from amqpkit.jobs import Change, Job, JobQuery
 from amqpkit.model import DeclaredObject, Message, Received, Topology
 
 
@@ -190,3 +191,25 @@ class TransactionalStore(Protocol):
 
     def transaction(self, key: str, *, owner: str, target: Any, result: bytes | None = None) -> Transaction:
         """Wrap a SQLAlchemy engine, connection or session, sync or async; raises TypeError for anything else."""
+
+
+class JobLog(Protocol):
+    """What is known of jobs, which may be late; every verb raises StoreUnavailable when it cannot be asked.
+
+    No delivery waits for it: what it has missed, the next news of the same job puts right.
+    """
+
+    async def record(self, changes: Sequence[Change]) -> int:
+        """Take news in, all or none; the same news again changes nothing. Tells how many came too late to count."""
+
+    async def get(self, job: str) -> Job | None:
+        """Look one up."""
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        """Look several up, the newest first."""
+
+    async def cancel(self, job: str) -> Job | None:
+        """Ask that a job be given up, unless it has ended; None when nothing is known of it."""
+
+    async def close(self) -> None:
+        """Give back connections."""
