@@ -7,7 +7,8 @@ except ImportError as error:
         "a store in a database needs SQLAlchemy: pip install 'amqpkit[sqlite]' or 'amqpkit[postgres]'"
     ) from error
 
+from amqpkit.stores.sql.jobs import SqlJobLog
 from amqpkit.stores.sql.statements import metadata
 from amqpkit.stores.sql.store import SqlStore
 
-__all__ = ["SqlStore", "metadata"]
+__all__ = ["SqlJobLog", "SqlStore", "metadata"]
