@@ -40,6 +40,7 @@ from amqpkit.deliver.retry import (
     instant_of,
     put_off,
     put_off_within_bound,
+    without_looks,
 )
 from amqpkit.errors import LeaseLost, StoreUnavailable, Unsendable
 from amqpkit.events import Outcome
@@ -185,6 +186,8 @@ def _before_decoding(case: Case) -> Snooze | Dead | None:
     work, past, now = case.terms.work, case.past, case.begun.now
     if work is None:
         return None
+    if past.acquired:
+        past = without_looks(past, h.read_published_at(case.received), now, work.consumer_timeout)
     if (dead := crashed(past, work.delivery_limit)) is not None:
         return dead
     due = min(past.not_before or now, bound_of(past, now))  # beyond the bound it is handled, and judged by what it says
