@@ -1,7 +1,7 @@
 """The seams: what the kit needs of a broker, a clock and a store, as Protocols of at most five verbs."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
@@ -46,6 +46,10 @@ class Subscription(Protocol):
     @property
     def ready(self) -> bool:
         """Whether the broker delivers to us now."""
+
+    @property
+    def tag(self) -> str:
+        """The consumer tag under which the broker lists us; another one after every loss, empty before the first."""
 
     @property
     def ended(self) -> asyncio.Future[None]:
@@ -112,6 +116,42 @@ class Admin(Protocol):
 
     async def close(self) -> None:
         """Give back the connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """What a broker counts of one queue, up to some seconds late; None is what it does not say.
+
+    `acked` is a total, rates are messages a second over the last minute, `head` is the timestamp of the next message.
+    `unlimited` says that no delivery limit is in force, whatever was declared.
+    """
+
+    ready: int = 0
+    unacked: int = 0
+    acked: int | None = None
+    ack_rate: float | None = None
+    publish_rate: float | None = None
+    head: datetime | None = None
+    unlimited: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedConsumer:
+    """A consumer as the broker lists it; `timeout` is the broker's own for its deliveries, in seconds."""
+
+    queue: str
+    tag: str
+    timeout: float | None = None
+
+
+class Statistics(Protocol):
+    """The way to what a broker counts, in one vhost."""
+
+    async def figures(self) -> Mapping[str, QueueFigures]:
+        """Read every queue's figures, by name; raises BrokerError."""
+
+    async def consumers(self) -> Sequence[ListedConsumer]:
+        """List who consumes; raises BrokerError."""
 
 
 class Clock(Protocol):
