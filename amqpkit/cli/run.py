@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,10 @@ from cyclopts import Parameter
 import amqpkit
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.url import BrokerURL
-from amqpkit.cli.connect import BrokerOptions
+from amqpkit.cli.connect import AdminOptions
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.modules import find_consumers
+from amqpkit.cli.monitoring import WatchOptions, make_metrics, set_up_logging, watched_worker
 from amqpkit.cli.usage import UsageError
 from amqpkit.declare.load import load_topology
 from amqpkit.deliver.consumer import Setting
@@ -24,6 +26,8 @@ from amqpkit.deliver.worker import Worker
 from amqpkit.errors import AmqpkitError
 from amqpkit.events import Connected, ConnectionLost, ConsumerLost, Consuming, Event, Settled, StoreDown
 from amqpkit.model import Topology
+from amqpkit.operate.listeners import listeners
+from amqpkit.operate.logs import LogListener
 from amqpkit.ports import BrokerInfo, IdempotencyStore
 from amqpkit.stores import Store, open_store
 from amqpkit.units import format_duration
@@ -34,7 +38,8 @@ log = logging.getLogger("amqpkit.run")
 async def run(  # noqa: PLR0913 - a command's options
     target: str,
     *files: Path,
-    connection: BrokerOptions | None = None,
+    connection: AdminOptions | None = None,
+    watch: WatchOptions | None = None,
     prefetch: int | None = None,
     concurrency: int | None = None,
     grace: float = 30.0,
@@ -65,21 +70,23 @@ async def run(  # noqa: PLR0913 - a command's options
     verbose
         Log every handled message too.
     """
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s", force=True
-    )
-    logging.getLogger("amqpkit").setLevel(logging.DEBUG if verbose else logging.INFO)
+    watch = watch or WatchOptions()
+    set_up_logging(verbose=verbose, json=watch.log_format == "json")
     topology = load_topology(*topology_files(files), environ=os.environ)
-    url = (connection or BrokerOptions()).broker(topology.vhost)
+    place = (connection or AdminOptions()).place(topology.vhost)
+    consumers, url = find_consumers(target), place.url
     tally: Counter[str] = Counter()
-    transport = AioTransport(url.text, name="amqpkit run", on_event=lambda event: _tell(event, tally))
+    metrics = None if watch.metrics_port is None else make_metrics(topology, consumers)
+    told = LogListener() if watch.log_format == "json" else _tell
+    tell = listeners(lambda event: _count(event, tally), told, *([metrics] if metrics else []))
+    transport = AioTransport(url.text, name="amqpkit run", on_event=tell)
     memory = None if store is None else _store(store)
     worker = Worker(
         topology,
-        find_consumers(target),
+        consumers,
         transport,
         store=memory,
-        on_event=lambda event: _tell(event, tally),
+        on_event=tell,
         grace=grace,
         overrides={"prefetch": prefetch, "concurrency": concurrency},
     )
@@ -88,8 +95,10 @@ async def run(  # noqa: PLR0913 - a command's options
         if memory is not None:
             await memory.prepare()
         await transport.open()
-        sys.stderr.write(banner(worker, topology, url, transport.broker, memory))
-        await worker.run()
+        if watch.log_format == "text":
+            sys.stderr.write(banner(worker, topology, url, transport.broker, memory))
+        async with watched_worker(worker, metrics, topology, place, watch) if metrics else nullcontext():
+            await worker.run()
     finally:
         await transport.close()
         if memory is not None:
@@ -128,10 +137,13 @@ def _obey_signals(worker: Worker) -> None:
         loop.add_signal_handler(number, obey, number.name)
 
 
-def _tell(event: Event, tally: Counter[str]) -> None:
+def _count(event: Event, tally: Counter[str]) -> None:
+    if isinstance(event, Settled):
+        tally[event.outcome.value] += 1
+
+
+def _tell(event: Event) -> None:
     match event:
-        case Settled():
-            tally[event.outcome.value] += 1
         case Connected():
             log.info("connected to %s to %s", event.broker, event.purpose)
         case ConnectionLost():

@@ -5,7 +5,7 @@ an answer for any value, and names what it could not use.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from reprlib import repr as short_repr  # bounded in length and in depth, whatever a stranger sent
@@ -28,6 +28,7 @@ ERROR: Final = "amqpkit-error"
 HISTORY: Final = "amqpkit-history"
 FATE: Final = "amqpkit-fate"
 REPLAYS: Final = "amqpkit-replays"
+COMPENSATIONS: Final = "amqpkit-compensations"
 TRACEPARENT: Final = "traceparent"
 """Not ours but W3C's: who published it, in whose trace."""
 UNREADABLE: Final = "amqpkit-unreadable"
@@ -58,6 +59,7 @@ class Past:
     crashes: int = 0
     acquired: int = 0
     snoozes: int = 0
+    replays: int = 0
     not_before: datetime | None = None
     first_seen: datetime | None = None
     faults: tuple[tuple[str, str], ...] = ()
@@ -77,6 +79,7 @@ def read_past(received: Received) -> Past:
         crashes=_count(headers, CRASHES, faults) + delivered,
         acquired=acquired,
         snoozes=_count(headers, SNOOZES, faults),
+        replays=_count(headers, REPLAYS, faults),
         not_before=_instant(headers, NOT_BEFORE, faults),
         first_seen=_instant(headers, FIRST_SEEN, faults),
         faults=tuple(faults),
@@ -135,6 +138,14 @@ def _instant(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]
     value = headers.get(name)
     if value is None:
         return None
+    instant = read_instant(value)
+    if instant is None:
+        faults.append((name, shown(value)))
+    return instant
+
+
+def read_instant(value: object) -> datetime | None:
+    """Read what `format_instant` wrote; None for anything else."""
     if isinstance(value, str):
         try:
             instant = datetime.fromisoformat(value)
@@ -142,7 +153,6 @@ def _instant(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]
                 return instant.astimezone(UTC)
         except (ValueError, OverflowError):  # the first or last day there is, seen from another zone
             pass
-    faults.append((name, shown(value)))
     return None
 
 
@@ -208,6 +218,15 @@ def history_with(received: Received, trouble: Trouble, attempt: int, delay: str 
         "delay": delay,
     }
     return [*lines[-HISTORY_MAX + 1 :], line]
+
+
+def compensations(undone: Iterable[Any]) -> list[Any]:
+    """Tell what became of the undoing of each step."""
+    lines = []
+    for each in list(undone)[:HISTORY_MAX]:
+        line = {"step": sendable(each.step[:200]), "outcome": "failed" if each.error else "undone"}
+        lines.append(line | ({"error": sendable(each.error[:300])} if each.error else {}))
+    return lines
 
 
 def copy_of(received: Received, ours: Mapping[str, Any], *, first_seen: datetime) -> Message:

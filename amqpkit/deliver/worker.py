@@ -20,7 +20,7 @@ from amqpkit.deliver.slot import Slot, Tools
 from amqpkit.deliver.walk import Terms
 from amqpkit.events import Event, OnEvent, ignore
 from amqpkit.model import Topology
-from amqpkit.ports import Clock, IdempotencyStore, Transport
+from amqpkit.ports import Clock, IdempotencyStore, Subscription, Transport
 
 log = logging.getLogger("amqpkit.worker")
 
@@ -74,6 +74,12 @@ class Worker:
     def ready(self) -> bool:
         """Whether every queue is being consumed and no copy is held."""
         return bool(self._lanes) and not self._stop.is_set() and all(lane.ready for lane in self._lanes)
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription | None]:
+        """The consumer of each queue; None before it has begun."""
+        started = {lane.queue: lane.subscription for lane in self._lanes}
+        return {consumer.queue: started.get(consumer.queue) for consumer in self.consumers}
 
     @property
     def abandoned(self) -> bool:
