@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from amqpkit.brokers.connect import connect
     from amqpkit.declare.load import load_topology
-    from amqpkit.deliver.consumer import Consumer, Context
+    from amqpkit.deliver.consumer import Consumer
+    from amqpkit.deliver.context import Context
+    from amqpkit.deliver.listener import JobListener
     from amqpkit.deliver.payload import Payload
     from amqpkit.deliver.publisher import Publisher
     from amqpkit.deliver.worker import Worker
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
         TopologyError,
         Unroutable,
     )
-    from amqpkit.model import DeadLetter, Discard, RetryAfter, Topology
+    from amqpkit.model import Cancelled, DeadLetter, Discard, RetryAfter, Topology
 
 __version__ = "0.1.0"
 
@@ -38,11 +40,13 @@ logging.getLogger("amqpkit").addHandler(logging.NullHandler())
 _HOMES = {
     "AmqpkitError": "amqpkit.errors",
     "BrokerBlocked": "amqpkit.errors",
+    "Cancelled": "amqpkit.model",
     "Consumer": "amqpkit.deliver.consumer",
     "ConsumerError": "amqpkit.errors",
-    "Context": "amqpkit.deliver.consumer",
+    "Context": "amqpkit.deliver.context",
     "DeadLetter": "amqpkit.model",
     "Discard": "amqpkit.model",
+    "JobListener": "amqpkit.deliver.listener",
     "MessageTooLarge": "amqpkit.errors",
     "Nacked": "amqpkit.errors",
     "Overloaded": "amqpkit.errors",
@@ -63,11 +67,13 @@ _HOMES = {
 __all__ = [
     "AmqpkitError",
     "BrokerBlocked",
+    "Cancelled",
     "Consumer",
     "ConsumerError",
     "Context",
     "DeadLetter",
     "Discard",
+    "JobListener",
     "MessageTooLarge",
     "Nacked",
     "Overloaded",

@@ -220,6 +220,8 @@ def merge(job: Job | None, change: Change) -> tuple[Job, bool]:
             state=TRANSITIONS[change.news].state,
             attempt=0 if change.news is News.QUEUED else change.place.attempt + 1,
             next_attempt=change.next_attempt,
+            # what has failed can be replayed, and then nobody has asked to cancel that
+            cancel_requested=None if change.news is News.FAILED else known.cancel_requested,
             standing=replace(merged.standing, state=worth),
         )
     return _with_details(merged, change, worth), late and change.news is not News.PROGRESS

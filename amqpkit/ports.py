@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import Any, Protocol, runtime_checkable
 
 from amqpkit.jobs import Change, Job, JobQuery
@@ -253,3 +253,47 @@ class JobLog(Protocol):
 
     async def close(self) -> None:
         """Give back connections."""
+
+
+class StepState(StrEnum):
+    """What is known of a step."""
+
+    DONE = "done"
+    UNDONE = "undone"
+    GIVEN_UP = "given-up"
+    """No step but the mark that undoing has begun; its name is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step of a job: its result as JSON, and the method that undoes it; `position` counts as they are begun."""
+
+    name: str
+    state: StepState
+    position: int = 0
+    result: str = "null"
+    undo: str = ""
+
+
+class Steps(Protocol):
+    """Which steps of a job are finished; `job` is queue + message key. Verbs raise StoreUnavailable."""
+
+    async def load(self, job: str) -> Sequence[StepRecord]:
+        """Give all that is known of a job, in the order of positions."""
+
+    async def save(self, job: str, record: StepRecord) -> StepRecord:
+        """Write a record down, and give the one that stands: a step that is done is not done again by another."""
+
+    async def close(self) -> None:
+        """Give back connections."""
+
+
+@runtime_checkable
+class TransactionalSteps(Protocol):
+    """Steps that can be written down inside the caller's transaction, in the same database."""
+
+    def recording(self, job: str, *, target: Any, record: Callable[[], StepRecord]) -> Transaction:
+        """Wrap a SQLAlchemy engine, connection or session; `record` is asked at the end of the block.
+
+        At the end raises LeaseLost, rolled back, when the step was done by another meanwhile.
+        """

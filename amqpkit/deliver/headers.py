@@ -86,6 +86,11 @@ def read_past(received: Received) -> Past:
     )
 
 
+def run_of(past: Past) -> str:
+    """Name the run that a delivery belongs to: all of one attempt, and no letter that comes back."""
+    return f"{past.replays}.{past.attempt}"
+
+
 def read_version(headers: Mapping[str, Any]) -> int | None:
     """The payload's schema version, 1 when absent, None when it is not one."""
     value = headers.get(VERSION, 1)  # dates make versions too (20260101), so only the type and the sign are checked

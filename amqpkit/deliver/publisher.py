@@ -6,7 +6,9 @@ from typing import Any, Final
 from amqpkit.deliver import headers as h
 from amqpkit.deliver.evolution import business_key
 from amqpkit.deliver.payload import Payload, encode
+from amqpkit.deliver.tracking import queued
 from amqpkit.errors import PublishError, Unroutable
+from amqpkit.events import OnEvent, ignore
 from amqpkit.model import Message, Properties, Route, Topology
 from amqpkit.ports import Clock, Transport
 
@@ -18,9 +20,19 @@ class Publisher:
     """Publishes payloads to where the topology routes their type: mandatory, confirmed, persistent."""
 
     def __init__(
-        self, topology: Topology, transport: Transport, *, clock: Clock | None = None, timeout: float = 30.0
+        self,
+        topology: Topology,
+        transport: Transport,
+        *,
+        clock: Clock | None = None,
+        timeout: float = 30.0,
+        on_event: OnEvent = ignore,
     ) -> None:
-        """Keep the parts; `timeout` in seconds is the deadline of each publish, connecting included."""
+        """Keep the parts; `timeout` in seconds is the deadline of each publish, connecting included.
+
+        `on_event` hears of jobs, which are payloads with `track=True`: give a JobListener.
+        """
+        self._on_event = on_event
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._clock = clock or _system_clock()
 
@@ -68,7 +80,10 @@ class Publisher:
             mandatory=mandatory,
             timeout=self._timeout if timeout is None else timeout,
         )
-        return message.properties.message_id or ""
+        job = message.properties.message_id or ""
+        if payload.payload_track and (told := queued(payload, job, self._topology, self._clock.now())) is not None:
+            self._on_event(told)
+        return job
 
 
 def route_of(topology: Topology, type: str) -> Route:  # noqa: A002 - AMQP's word

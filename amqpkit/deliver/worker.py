@@ -12,15 +12,18 @@ from functools import partial
 from typing import Any, Final
 
 from amqpkit.brokers.clock import SystemClock
+from amqpkit.deliver.case import Terms
 from amqpkit.deliver.consumer import Consumer, Pace, check_consumers, pace_of
 from amqpkit.deliver.handler import Halt, Handler, Tracing
 from amqpkit.deliver.lane import Lane
+from amqpkit.deliver.listener import JobListener, both
 from amqpkit.deliver.payload import decode, registry
+from amqpkit.deliver.running import Cancellations
 from amqpkit.deliver.slot import Slot, Tools
-from amqpkit.deliver.walk import Terms
+from amqpkit.deliver.tracking import check_jobs
 from amqpkit.events import Event, OnEvent, ignore
 from amqpkit.model import Topology
-from amqpkit.ports import Clock, IdempotencyStore, Subscription, Transport
+from amqpkit.ports import Clock, IdempotencyStore, JobLog, Steps, Subscription, Transport
 
 log = logging.getLogger("amqpkit.worker")
 
@@ -37,6 +40,8 @@ class Worker:
     `store` makes duplicates harmless: with it a message that was handled is not handled again.
     `overrides` are the command line's prefetch, concurrency and timeout, which beat file and class.
     `tracing` opens a span around every call of a handler; without it nothing is made.
+    `jobs` is told of payloads with `track=True`, and asked whether they are cancelled; no delivery waits for it.
+    `steps` remembers what `context.step()` has finished.
     """
 
     def __init__(  # noqa: PLR0913 - its parts, each with a default
@@ -52,19 +57,27 @@ class Worker:
         overrides: Mapping[str, Any] | None = None,
         threads: Callable[[int], Executor] | None = None,
         tracing: Tracing | None = None,
+        jobs: JobLog | None = None,
+        steps: Steps | None = None,
         chance: Callable[[], float] = random.random,
         name: str | None = None,
     ) -> None:
         """Check everything that can be checked without a broker; raises ConsumerError with all that does not fit."""
         self.consumers = tuple(consumers)
         check_consumers(topology, self.consumers)
+        check_jobs(topology, self.consumers)
         self.paces = {c.queue: pace_of(c, topology, overrides=overrides) for c in self.consumers}
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._token = secrets.token_hex(4)  # a restarted container may have the same name and pid
         self._topology, self._transport, self._grace = topology, transport, grace
         self._clock = clock or SystemClock()
         self._halt = Halt()
-        self._tools = Tools(transport, store, self._clock, _quiet(on_event), self._halt, chance, set(), tracing)
+        self._listener = None if jobs is None else JobListener(jobs, clock=self._clock)
+        self._cancellations = None if jobs is None else Cancellations(jobs, self._clock)
+        told = _quiet(on_event if self._listener is None else both(on_event, self._listener))
+        self._tools = Tools(
+            transport, store, self._clock, told, self._halt, chance, set(), tracing, self._cancellations, steps
+        )
         self._make_threads = threads or partial(ThreadPoolExecutor, thread_name_prefix="amqpkit")
         self._pools: list[Executor] = []
         self._lanes: list[Lane] = []
@@ -108,6 +121,7 @@ class Worker:
             await self._drain()
         finally:
             await asyncio.shield(self._close())
+            await asyncio.shield(self._end_jobs())
 
     def _lane(self, consumer: Consumer[Any]) -> Lane:
         pace: Pace = self.paces[consumer.queue]
@@ -137,6 +151,7 @@ class Worker:
             never_retry=consumer.never_retry,
             lease=(timeout or LEASE_SLACK) + LEASE_SLACK,
             worker=self.name,
+            tracked=frozenset(name for name, cls in known.items() if cls.payload_track),
         )
 
     async def _until_stopped(self) -> None:
@@ -180,6 +195,12 @@ class Worker:
         await asyncio.gather(*(lane.close() for lane in self._lanes), return_exceptions=True)
         for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _end_jobs(self) -> None:
+        if self._cancellations is not None:
+            await self._cancellations.close()
+        if self._listener is not None:
+            await self._listener.close()
 
     async def _settled(self) -> None:
         await asyncio.gather(*(lane.finished() for lane in self._lanes), return_exceptions=True)

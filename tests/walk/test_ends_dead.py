@@ -10,6 +10,7 @@ from pydantic import field_validator
 
 from amqpkit import DeadLetter, Discard, Payload, RetryAfter
 from amqpkit.deliver import headers as h
+from amqpkit.deliver.case import End, Terms
 from amqpkit.deliver.effects import (
     Ack,
     Compensate,
@@ -19,7 +20,6 @@ from amqpkit.deliver.effects import (
 )
 from amqpkit.deliver.payload import decode, registry
 from amqpkit.deliver.retry import Dead
-from amqpkit.deliver.walk import End, Terms
 from amqpkit.events import Outcome
 from tests.walk.play import BURIED, EARLY, INVOKE, KEY, check_dead, failure, got, play
 from tests.walk.world import START, WORK, terms

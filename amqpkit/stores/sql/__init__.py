@@ -9,6 +9,7 @@ except ImportError as error:
 
 from amqpkit.stores.sql.jobs import SqlJobLog
 from amqpkit.stores.sql.statements import metadata
+from amqpkit.stores.sql.steps import SqlSteps
 from amqpkit.stores.sql.store import SqlStore
 
-__all__ = ["SqlJobLog", "SqlStore", "metadata"]
+__all__ = ["SqlJobLog", "SqlSteps", "SqlStore", "metadata"]

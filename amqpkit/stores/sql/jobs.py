@@ -150,7 +150,7 @@ class SqlJobLog:
     async def _write(self, connection: AsyncConnection, jobs: dict[str, Job]) -> None:
         row = self._table.c
         insert: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[self._dialect](self._table)
-        names = ("type", "queue", "state", "created", "updated", "document")
+        names = ("type", "queue", "state", "created", "updated", "cancel_requested", "document")
         upsert = insert.on_conflict_do_update(
             index_elements=[row.id], set_={name: insert.excluded[name] for name in names}
         )
@@ -175,6 +175,7 @@ def _row(job: Job) -> dict[str, Any]:
         "state": job.state.value,
         "created": job.created.timestamp(),
         "updated": job.updated.timestamp(),
+        "cancel_requested": None if job.cancel_requested is None else job.cancel_requested.timestamp(),
         "document": document,
     }
 
