@@ -19,6 +19,7 @@ OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 64, 130, 141
 
 _TOPOLOGY: Final = Group("topology", sort_key=1)
 _RUN: Final = Group("run", sort_key=2)
+_OPERATE: Final = Group("operate", sort_key=3)
 _OPTIONS: Final = Group("options", sort_key=9)
 
 _COMMANDS: Final = (
@@ -29,6 +30,7 @@ _COMMANDS: Final = (
     ("run", _RUN, "Run the consumers of a module."),
     ("publish", _RUN, "Publish one message."),
     ("demo", _RUN, "Watch messages travel through a topology."),
+    ("status", _OPERATE, "Show each work queue: depth, oldest, rate, failures, handling time, dead letters, alerts."),
 )
 
 
