@@ -14,11 +14,14 @@ from amqpkit.errors import StoreUnavailable
 from amqpkit.events import Event, Tracked
 from amqpkit.jobs import Change, News
 from amqpkit.ports import Clock, JobLog
+from amqpkit.stores.memory_jobs import MemoryJobLog
 
 log = logging.getLogger("amqpkit.jobs")
 
 ROOM: Final = 10_000
 """Pieces of news that wait for a log which is away; a few kilobytes each."""
+LINGER: Final = 0.1
+LAST: Final = 5.0
 BATCH: Final = 200
 """Pieces of news that are written at once."""
 
@@ -31,8 +34,12 @@ class JobListener:
     was out of date when it came in `late`. Use it with `async with`, or `close` it: that writes what is left.
     """
 
-    def __init__(self, jobs: JobLog, *, clock: Clock | None = None, room: int = ROOM, linger: float = 0.1) -> None:
-        """Listen; the first news begins the writing."""
+    def __init__(
+        self, jobs: JobLog, *, clock: Clock | None = None, room: int = ROOM, linger: float | None = None
+    ) -> None:
+        """Listen; the first news begins the writing. By default news lingers 0.1 s, and not at all in memory."""
+        if linger is None:
+            linger = 0.0 if isinstance(jobs, MemoryJobLog) else LINGER
         self._jobs, self._clock, self._room, self._linger = jobs, clock or SystemClock(), room, linger
         self._news: deque[Change] = deque()
         self._progress: dict[str, Change] = {}
@@ -64,12 +71,12 @@ class JobListener:
         """How much news is not written yet."""
         return len(self._news) + len(self._progress) + self._held
 
-    async def close(self, within: float = 5.0) -> None:
-        """Write what is left, for at most `within` seconds; what is not written then is dropped and counted."""
+    async def close(self, within: float | None = None) -> None:
+        """Write what is left, for at most `within` seconds (5); what is not written then is dropped and counted."""
         if self._writing is None:
             return
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(LAST if within is None else within):
                 await self._idle.wait()
         except TimeoutError:
             self.dropped += self.waiting

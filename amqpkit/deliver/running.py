@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from amqpkit.deliver.case import End, Terms
 from amqpkit.deliver.context import Context
@@ -19,6 +19,7 @@ from amqpkit.jobs import Change, Job, JobQuery, JobState, News, Progress
 from amqpkit.ports import Clock, Delivery, JobLog
 
 log = logging.getLogger("amqpkit.worker")
+T = TypeVar("T")
 
 EVERY: Final = 0.25
 """Seconds between two reports of a job's progress."""
@@ -92,6 +93,7 @@ class Cancellations:
         self._running: dict[str, RunningJob] = {}
         self._question: asyncio.Task[Job | None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._away = False
 
     async def asked(self, job: str) -> bool:
         """Say whether a job is cancelled; False when nobody can tell in time."""
@@ -105,13 +107,20 @@ class Cancellations:
         return _is_cancelled(question.result())
 
     async def _ask(self, job: str) -> Job | None:
+        return await self._answer(self._jobs.get(job))
+
+    async def _answer(self, question: Awaitable[T]) -> T | None:
+        """Await what the log says; nothing when it fails, and that is told once until it answers again."""
         try:
-            return await self._jobs.get(job)
-        except AmqpkitError:
+            answer = await question
+        except Exception as error:
+            if not self._away:
+                expected = isinstance(error, AmqpkitError)
+                log.warning("the job log cannot say whether jobs are cancelled (%s)", error, exc_info=not expected)
+            self._away = True
             return None
-        except Exception:  # whatever a log fails with: jobs go on
-            log.exception("the job log could not be asked about %s", job)
-            return None
+        self._away = False
+        return answer
 
     def watch(self, job: str, running: RunningJob) -> None:
         """Look now and then whether it is cancelled, until `unwatch`."""
@@ -137,14 +146,7 @@ class Cancellations:
         while self._running:
             await self._clock.sleep(LOOK)
             ids = tuple(self._running)
-            try:
-                found = await self._jobs.find(JobQuery(ids=ids, limit=len(ids)))
-            except AmqpkitError:
-                continue
-            except Exception:  # the same
-                log.exception("the job log could not be asked about running jobs")
-                continue
-            for job in found:
+            for job in await self._answer(self._jobs.find(JobQuery(ids=ids, limit=len(ids)))) or ():
                 running = self._running.get(job.id)
                 if running is not None and _is_cancelled(job):
                     running.cancelled = True
