@@ -52,7 +52,7 @@ class AskCancelled:
     job: str
 
 
-class GivenUp(Exception):
+class GivenUp(Exception):  # not an error: what was judged before is judged again
     """A job was given up, and undoing it has begun: what is true of every delivery of the same attempt after that.
 
     Raised in the handler's place when a worker died on the way. `kind` and `message` tell of the failure, if any.
@@ -92,7 +92,8 @@ class GivenUp(Exception):
 class Compensate:
     """Undo what the steps of a job did, the last first; the reply is a tuple of `Undone`.
 
-    Done again, it goes on where it ended. `run` names the attempt: what is written down for it holds for no other.
+    Done again, it goes on where it ended. `run` names replays and attempts: what is written down for it holds for what
+    is left of the same life, and for no letter that comes back.
     """
 
     key: str

@@ -87,7 +87,7 @@ def read_past(received: Received) -> Past:
 
 
 def run_of(past: Past) -> str:
-    """Name the run that a delivery belongs to: all of one attempt, and no letter that comes back."""
+    """Name the run that a delivery belongs to: replays and attempts so far."""
     return f"{past.replays}.{past.attempt}"
 
 

@@ -35,7 +35,7 @@ from amqpkit.deliver.headers import TRACEPARENT, Past, read_key, read_past, read
 from amqpkit.deliver.patience import insist
 from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.running import Cancellations, Reporter
-from amqpkit.deliver.stepper import Stepper
+from amqpkit.deliver.stepper import Stepper, has_been_out
 from amqpkit.deliver.walk import walk
 from amqpkit.errors import PublishUncertain, StoreUnavailable
 from amqpkit.events import (
@@ -255,9 +255,8 @@ class Slot:
         return Stepper(steps, self._handler.consumer, job=job, run=run, in_thread=self._handler.in_thread)
 
     async def _look_back(self, context: Context, past: Past) -> GivenUp | None:
-        """Look whether the job was given up by a worker that died: only a message that has been out can have been."""
         stepper = context.steps
-        if isinstance(stepper, Stepper) and (context.redelivered or past.crashes or past.snoozes):
+        if isinstance(stepper, Stepper) and has_been_out(past, redelivered=context.redelivered):
             return await stepper.look_back()
         return None
 

@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError
 from amqpkit.deliver.consumer import Consumer
 from amqpkit.deliver.context import Context
 from amqpkit.deliver.effects import Compensate, GivenUp, Undone
-from amqpkit.deliver.headers import text_of
+from amqpkit.deliver.headers import Past, text_of
 from amqpkit.deliver.retry import Dead
 from amqpkit.errors import ConsumerError, StepsUnavailable, StoreUnavailable
 from amqpkit.ports import StepRecord, Steps, StepState, Transaction, TransactionalSteps
@@ -236,6 +236,11 @@ class Stepper:
         return ""
 
 
+def has_been_out(past: Past, *, redelivered: bool) -> bool:
+    """Whether a worker may have died over this attempt, after it had given the job up."""
+    return bool(redelivered or past.crashes or past.snoozes)
+
+
 def _mark(effect: Compensate) -> StepRecord:
     given_up = effect.given_up
     facts = {
@@ -249,8 +254,14 @@ def _mark(effect: Compensate) -> StepRecord:
 
 
 def _mark_of(record: StepRecord, run: str) -> GivenUp | None:
+    """Read the mark, if it holds for this run: for what is left of the same life, which is at most as far.
+
+    There may be copies of earlier attempts: those whose worker died between a retry's copy and its ack. A letter that
+    comes back is further: its attempt was used up.
+    """
     facts = json.loads(record.result)
-    if facts["run"] != run:
+    (life, attempt), (marked_life, marked_attempt) = (map(int, each.split(".")) for each in (run, facts["run"]))
+    if life != marked_life or attempt > marked_attempt:
         return None
     return GivenUp(Dead(facts["fate"], facts["reason"]), facts["kind"], facts["message"])
 
