@@ -78,7 +78,8 @@ def _death_of(headers: Any) -> datetime | None:
 
 
 FATES: Final = frozenset({"permanent", "exhausted", "invalid", "too-new", "crashed"})
-BY_BROKER: Final = {"rejected": "refused", "delivery_limit": "delivery-limit", "expired": "expired", "maxlen": "maxlen"}
+BY_BROKER: Final = frozenset({"rejected", "delivery_limit", "expired", "maxlen"})
+"""RabbitMQ's own words, where the broker itself put it there."""
 UNKNOWN: Final = "unknown"
 """A dead letter that neither we nor the broker put there."""
 
@@ -90,4 +91,4 @@ def _fate_of(headers: Any) -> str:
     deaths = headers.get("x-death")
     last = deaths[0] if isinstance(deaths, list) and deaths else None
     reason = last.get("reason") if isinstance(last, dict) else None
-    return BY_BROKER.get(reason, UNKNOWN) if isinstance(reason, str) else UNKNOWN
+    return reason if isinstance(reason, str) and reason in BY_BROKER else UNKNOWN

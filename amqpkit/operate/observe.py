@@ -145,7 +145,8 @@ class Observer:
         if seen is not None and seen.sights and seen.acked == acked and seen.stands(depth, all_of_it=most > 1):
             return seen.sights
         sights = await look(self._transport, queue, most=most, clock=self._clock)
-        self._seen[queue] = _Seen(sights, depth, acked)
+        if len(sights) >= min(most, depth):  # else somebody had some of them, and they come back
+            self._seen[queue] = _Seen(sights, depth, acked)
         return sights
 
 
