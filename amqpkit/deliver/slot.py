@@ -344,7 +344,7 @@ _NOTEWORTHY: Final = {Outcome.RETRIED, Outcome.DEAD, Outcome.REFUSED, Outcome.DI
 
 def _traced(copy: Message, span: str | None) -> Message:
     """Let a message that came without a trace be traced from its first handling on, through its copies."""
-    if span is None or TRACEPARENT in copy.properties.headers:
+    if span is None or read_trace(copy.properties.headers) is not None:
         return copy
     headers = {**copy.properties.headers, TRACEPARENT: span}
     return replace(copy, properties=replace(copy.properties, headers=headers))
