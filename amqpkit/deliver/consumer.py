@@ -17,6 +17,8 @@ from amqpkit.errors import ConsumerError
 from amqpkit.jobs import ErrorKind
 from amqpkit.model import NOTHING, Policy, Queue, Topology
 
+__all__ = ["Consumer", "Context", "Pace", "Setting", "check_consumers", "pace_of"]
+
 P = TypeVar("P", bound=Payload)
 COUNT_MAX: Final = 65_535
 """The most that AMQP can say of a prefetch."""

@@ -9,12 +9,14 @@ from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
+from sqlalchemy import exc
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from amqpkit.errors import StoreUnavailable
 from amqpkit.jobs import Change, Job, JobQuery, merge
 from amqpkit.stores.sql.connect import ask, make_engine
-from amqpkit.stores.sql.faults import translated
+from amqpkit.stores.sql.faults import misses_table, translated
 from amqpkit.stores.sql.prepare import WITHIN, prepare
 from amqpkit.stores.sql.statements import PURGED_AT_ONCE, TABLE, claims_table
 from amqpkit.stores.sql.tables import beside, jobs_table
@@ -162,8 +164,14 @@ class SqlJobLog:
         return sa.delete(self._table).where(row.id.in_(outdated.with_for_update(skip_locked=True).scalar_subquery()))
 
     async def _ask(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        with translated(self._name):
-            return await ask(self._engine, work)
+        try:
+            with translated(self._name):
+                return await ask(self._engine, work)
+        except exc.DBAPIError as error:
+            if misses_table(error):  # somebody who prepares it may still come
+                msg = f"{self._name} has no table of jobs: a worker with it makes one, or `await log.prepare()`"
+                raise StoreUnavailable(msg) from error
+            raise
 
 
 def _row(job: Job) -> dict[str, Any]:
