@@ -13,6 +13,7 @@ from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.cli.connect import Place, same_cluster, trust
 from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.handler import Tracing
 from amqpkit.errors import AmqpkitError
 from amqpkit.model import Topology
 from amqpkit.operate.logs import JsonFormatter
@@ -38,11 +39,15 @@ class WatchOptions:
         The address to serve them at; 0.0.0.0 for all.
     log_format
         text for people, json for one object a line with message id, attempt and trace id.
+    trace
+        Make a span of each call of a handler, with OpenTelemetry's global tracer; needs the extra otel, and a provider
+        (as opentelemetry-instrument sets one).
     """
 
     metrics_port: Annotated[int | None, Parameter(env_var="AMQPKIT_METRICS_PORT", show_default=False)] = None
     metrics_host: str = "127.0.0.1"
     log_format: Literal["text", "json"] = "text"
+    trace: Annotated[bool, Parameter(negative=())] = False
 
 
 def set_up_logging(*, verbose: bool, json: bool) -> None:
@@ -65,6 +70,17 @@ def make_metrics(topology: Topology, consumers: Iterable[Consumer[Any]]) -> "Met
         msg = f"--metrics-port needs the extra prometheus: pip install 'amqpkit[prometheus]' ({error})"
         raise AmqpkitError(msg) from error
     return Metrics(topology, consumers)
+
+
+def make_tracing() -> Tracing:
+    """Make spans with the global tracer; raises AmqpkitError when the extra is missing."""
+    from amqpkit.operate import tracing
+
+    try:
+        return tracing.Tracing()
+    except ImportError as error:
+        msg = f"--trace: {error}"
+        raise AmqpkitError(msg) from error
 
 
 class SameCluster:
