@@ -17,6 +17,7 @@ from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.cli.connect import AdminOptions
 from amqpkit.cli.files import topology_files
+from amqpkit.cli.joblog import Keeping, url_of
 from amqpkit.cli.modules import find_consumers
 from amqpkit.cli.monitoring import WatchOptions, make_metrics, make_tracing, set_up_logging, watched_worker
 from amqpkit.cli.usage import UsageError
@@ -44,6 +45,7 @@ async def run(  # noqa: PLR0913 - a command's options
     concurrency: int | None = None,
     grace: float = 30.0,
     store: Annotated[str | None, Parameter(env_var="AMQPKIT_STORE", show_default=False)] = None,
+    jobs: Annotated[str | None, Parameter(env_var="AMQPKIT_JOBS", show_default=False)] = None,
     verbose: Annotated[bool, Parameter(alias="-v", negative=())] = False,
 ) -> int:
     """Run the consumers of a module until SIGTERM or Ctrl-C, then drain.
@@ -67,6 +69,9 @@ async def run(  # noqa: PLR0913 - a command's options
     store
         Where handled messages are remembered, so that a duplicate is not handled again: sqlite:///PATH,
         postgresql://…, redis://… or memory:. Without it a duplicate is handled again.
+    jobs
+        Where jobs (payloads with track=True) are told of and asked about, and what their steps have done is kept:
+        sqlite:///PATH, postgresql://… or memory:. Without it: the store's database, if it is one.
     verbose
         Log every handled message too.
     """
@@ -81,11 +86,14 @@ async def run(  # noqa: PLR0913 - a command's options
     tell = listeners(lambda event: _count(event, tally), told, *([metrics] if metrics else []))
     transport = AioTransport(url.text, name="amqpkit run", on_event=tell)
     memory = None if store is None else _store(store)
+    keeping = Keeping.at(url_of(jobs, store))
     worker = Worker(
         topology,
         consumers,
         transport,
         store=memory,
+        jobs=keeping.jobs,
+        steps=keeping.steps,
         on_event=tell,
         grace=grace,
         overrides={"prefetch": prefetch, "concurrency": concurrency},
@@ -95,13 +103,15 @@ async def run(  # noqa: PLR0913 - a command's options
     try:
         if memory is not None:
             await memory.prepare()
+        await keeping.prepare()
         await transport.open()
         if watch.log_format == "text":
-            sys.stderr.write(banner(worker, topology, url, transport.broker, memory))
+            sys.stderr.write(banner(worker, topology, url, transport.broker, memory, keeping))
         async with watched_worker(worker, metrics, topology, place, watch) if metrics else nullcontext():
             await worker.run()
     finally:
         await transport.close()
+        await keeping.close()
         if memory is not None:
             await memory.close()
     log.info("stopped: %s", ", ".join(f"{count} {what}" for what, count in sorted(tally.items())) or "no messages")
@@ -159,8 +169,13 @@ def _tell(event: Event) -> None:
             pass
 
 
-def banner(
-    worker: Worker, topology: Topology, url: BrokerURL, broker: BrokerInfo, store: IdempotencyStore | None = None
+def banner(  # noqa: PLR0913, PLR0917 - what there is to say
+    worker: Worker,
+    topology: Topology,
+    url: BrokerURL,
+    broker: BrokerInfo,
+    store: IdempotencyStore | None,
+    keeping: Keeping,
 ) -> str:
     """Say what runs where, and where each setting comes from."""
     once = "no store: a duplicate is handled again (give one with --store)" if store is None else str(store)
@@ -168,6 +183,7 @@ def banner(
         f"amqpkit {amqpkit.__version__}, worker {worker.name}",
         f"  broker   {broker.cluster_name} (RabbitMQ {broker.version}) at {url.location}, vhost {url.vhost}",
         f"  store    {once}",
+        f"  jobs     {keeping}",
     ]
     for consumer in worker.consumers:
         pace, work = worker.paces[consumer.queue], topology.work_queues.get(consumer.queue)
