@@ -184,7 +184,14 @@ class Context:
         return self.attempt >= self.attempts
 
 
-def context_of(received: Received, past: h.Past, attempts: int, *, transact: Transact | None = None) -> Context:
+def context_of(
+    received: Received,
+    past: h.Past,
+    attempts: int,
+    *,
+    transact: Transact | None = None,
+    steps: Stepping | None = None,
+) -> Context:
     """Tell a handler about its message."""
     exchange, routing_key = h.read_origin(received)
     return Context(
@@ -197,4 +204,5 @@ def context_of(received: Received, past: h.Past, attempts: int, *, transact: Tra
         redelivered=received.redelivered,
         published_at=h.read_published_at(received),
         transact=transact,
+        steps=steps,
     )

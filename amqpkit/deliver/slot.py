@@ -209,9 +209,8 @@ class Slot:
             if (given_up := await self._look_back(context, effect.past)) is not None:
                 return Raised(given_up, self._moment())
             self._tools.on_event(self._begins(context))
-            value = await self._call(
-                effect.payload, replace(context, job=self._reporter.begin(effect.payload, context, effect.past))
-            )
+            job = self._reporter.begin(effect.payload, context, effect.past)
+            value = await self._call(effect.payload, context if job is None else replace(context, job=job))
         except asyncio.CancelledError as error:
             if self._tools.halt.now:
                 raise
@@ -226,6 +225,8 @@ class Slot:
             return Raised(error, self._moment())
         finally:
             self._reporter.pause()
+            if isinstance(context.steps, Stepper):
+                context.steps.end()
         self._handled = True
         self._said = value if isinstance(value, Verdict) else None
         return Returned(value, self._moment())
@@ -242,14 +243,14 @@ class Slot:
 
     def _context(self, delivery: Delivery, past: Past) -> Context:
         work = self._terms.work
-        context = context_of(delivery, past, work.attempts if work else 1, transact=self._claimant.transaction)
-        return replace(context, steps=self._stepper(delivery, past))
+        attempts, steps = work.attempts if work else 1, self._stepper(delivery, past)
+        return context_of(delivery, past, attempts, transact=self._claimant.transaction, steps=steps)
 
     # --- steps ---------------------------------------------------------------------------------
 
     def _stepper(self, delivery: Delivery, past: Past) -> Stepper | None:
-        key, steps = read_key(delivery), self._tools.steps
-        if key is None or steps is None:
+        steps = self._tools.steps
+        if steps is None or (key := read_key(delivery)) is None:
             return None
         job, run = f"{self._terms.queue}:{key}", run_of(past)
         return Stepper(steps, self._handler.consumer, job=job, run=run, in_thread=self._handler.in_thread)

@@ -74,6 +74,11 @@ class Stepper:
         self._known: dict[str, StepRecord] | None = None
         self._named: set[str] = set()
         self._given_up: GivenUp | None = None
+        self._over = False
+
+    def end(self) -> None:
+        """The handler is done, or not waited for any more: a thread that runs on finishes no step."""
+        self._over = True
 
     async def look_back(self) -> GivenUp | None:
         """Say whether an earlier delivery of this attempt gave the job up; raises StepsUnavailable."""
@@ -130,7 +135,11 @@ class Stepper:
             todo.done(function(work, *args))
 
     def _recording(self, todo: _Todo, target: Any) -> Transaction:
-        return self.transaction(target, todo.recorded)
+        def record() -> StepRecord:
+            self._require_time()
+            return todo.recorded()
+
+        return self.transaction(target, record)
 
     def transaction(self, target: Any, record: Callable[[], StepRecord]) -> Transaction:
         """Give a transaction that writes a record down; raises ConsumerError when these steps have none."""
@@ -139,7 +148,12 @@ class Stepper:
             raise ConsumerError(msg)
         return self._steps.recording(self._job, target=target, record=record)
 
+    def _require_time(self) -> None:
+        if self._over:
+            raise StepsUnavailable("the handling has ended before this step did: it is not written down any more")
+
     async def _begin(self, name: str, function: Any, compensate: Any) -> tuple[_Todo, StepRecord | None]:
+        self._require_time()
         if not (isinstance(name, str) and name and name.isprintable() and len(name) <= NAME_MAX):
             raise ConsumerError(f"a step needs a name of 1 to {NAME_MAX} printable characters, not {name!r:.80}")
         if name in self._named:
@@ -186,6 +200,7 @@ class Stepper:
         return self._known
 
     async def _save(self, record: StepRecord) -> StepRecord:
+        self._require_time()
         with _told():
             return await self._steps.save(self._job, record)
 

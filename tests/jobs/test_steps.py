@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -12,7 +13,8 @@ from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from amqpkit import Cancelled, Consumer, ConsumerError, Context, DeadLetter
-from amqpkit.errors import LeaseLost, StoreUnavailable
+from amqpkit.deliver.stepper import Stepper
+from amqpkit.errors import LeaseLost, StepsUnavailable, StoreUnavailable
 from amqpkit.events import Settled
 from amqpkit.jobs import JobState
 from amqpkit.model import Message, Properties
@@ -356,3 +358,24 @@ async def test_a_transaction_elsewhere_is_a_mistake_that_is_named(database: Data
                 await connection.execute(sa.text("SELECT 1"))
     finally:
         await elsewhere.dispose()
+
+
+async def test_a_thread_that_outlives_its_handling_finishes_no_step(database: Database) -> None:
+    loop, ended = asyncio.get_running_loop(), threading.Event()
+    stepper = Stepper(database.steps, Blocking(database.sync_engine), job="j", run="0.0", in_thread=asyncio.to_thread)
+
+    def end() -> None:
+        stepper.end()
+        ended.set()
+
+    def writes(connection: Any) -> int:
+        connection.execute(effect("j", "late"))
+        loop.call_soon_threadsafe(end)  # the handler's time is up
+        assert ended.wait(10)
+        return 7
+
+    for target in (database.sync_engine, None):
+        with pytest.raises(StepsUnavailable, match="has ended before this step did"):
+            await asyncio.to_thread(stepper.step_blocking, "write", writes, (), compensate=None, inside=target)
+    assert await database.effects("j") == []
+    assert list(await database.steps.load("j")) == []
