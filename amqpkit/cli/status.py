@@ -30,6 +30,8 @@ from amqpkit.ports import BrokerInfo
 ALERT: Final = 2
 WIDE: Final = 200
 """Columns when there is no terminal: a pipe cuts nothing off."""
+ROOMY: Final = 140
+"""With fewer columns the delays of retries and the fates of dead letters stand below the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +151,22 @@ class _Table:
     def render(self, now: Snapshot) -> RenderableType:
         alerts, warnings = findings(now.topology, now.readings, now.p95)
         troubled = {finding.queue: "yellow" for finding in warnings} | {finding.queue: "red" for finding in alerts}
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for title, justify in _COLUMNS:
-            table.add_column(title, justify=justify, no_wrap=title != "dead letters", overflow="fold")
+        narrow = self.console.width < ROOMY
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1 if narrow else 2, 0, 0))
+        longest = max((len(reading.queue) for reading in now.readings), default=0)
+        for title in _NARROW if narrow else _ROOMY:
+            table.add_column(
+                title,
+                justify="left" if title in _TEXTS else "right",
+                no_wrap=title not in _FOLDED,
+                overflow="fold",
+                min_width=min(longest, 20) if title == "queue" else None,
+            )
         for reading in now.readings:
-            cells = _cells(now.topology, reading, now.p95.get(reading.queue))
+            cells = _cells(now.topology, reading, now.p95.get(reading.queue), narrow=narrow)
             table.add_row(*(Text(cell) for cell in cells), style=troubled.get(reading.queue, ""))
-        lines = [Text(f"ALERT    {finding}", style="red") for finding in alerts]
+        lines = [Text(line) for reading in now.readings if narrow for line in _details(reading)]
+        lines += [Text(f"ALERT    {finding}", style="red") for finding in alerts]
         lines += [Text(f"warning  {finding}", style="yellow") for finding in warnings]
         lines += [Text(hint, style="dim") for hint in self._hints(now.readings)]
         return Group(Text(self._title), Text(), table, *([Text(), *lines] if lines else []))
@@ -173,27 +184,18 @@ class _Table:
 
 
 _Face = _Table | Callable[[Snapshot, Place, BrokerInfo, bool], None]
-_COLUMNS: Final[tuple[tuple[str, Any], ...]] = (
-    ("queue", "left"),
-    ("ready", "right"),
-    ("oldest", "right"),
-    ("in flight", "right"),
-    ("rate", "right"),
-    ("failed", "right"),
-    ("p95", "right"),
-    ("timeout", "right"),
-    ("consumer-timeout", "right"),
-    ("consumers", "right"),
-    ("waiting retries", "left"),
-    ("dead letters", "left"),
-)
+_LEFT: Final = ("queue", "ready", "oldest", "in\nflight", "rate", "failed", "p95")
+_ROOMY: Final = (*_LEFT, "timeout", "consumer\ntimeout", "con-\nsumers", "waiting\nretries", "dead\nletters")
+_NARROW: Final = (*_LEFT, "time-\nout", "con-\nsumers", "wait-\ning", "dead")
+_TEXTS: Final = {"queue", "waiting\nretries", "dead\nletters"}
+_FOLDED: Final = {"queue", "dead\nletters"}
 
 
-def _cells(topology: Topology, reading: Reading, p95: float | None) -> tuple[str, ...]:
-    timeout = topology.work_queues[reading.queue].consume.timeout
-    limit = min((each for each in (timeout, reading.consumer_timeout) if each), default=None)
+def _cells(topology: Topology, reading: Reading, p95: float | None, *, narrow: bool) -> tuple[str, ...]:
+    timeout, visible = topology.work_queues[reading.queue].consume.timeout, reading.consumer_timeout
+    limit = min((each for each in (timeout, visible) if each), default=None)
     close = "!" if p95 is not None and limit and p95 >= CLOSE * limit else ""
-    return (
+    usual = (
         reading.queue,
         _number(reading.depth),
         _time(reading.oldest) if reading.oldest is not None else ("?" if reading.why_not else "-"),
@@ -201,20 +203,31 @@ def _cells(topology: Topology, reading: Reading, p95: float | None) -> tuple[str
         "-" if reading.rate is None else f"{reading.rate:.3g}/s",
         "-" if reading.failure_rate is None else f"{reading.failure_rate:.0%}",
         f"{_time(p95)}{close}",
-        "none" if timeout is None else spoken(timeout),
-        _time(reading.consumer_timeout),
-        _number(reading.consumers),
-        ", ".join(f"{key}: {count}" for key, count in reading.waiting.items() if count) or "-",
-        _letters(reading),
     )
+    consumers, dead = _number(reading.consumers), _number(reading.dead)
+    if narrow:
+        return (*usual, _time(limit), consumers, str(sum(reading.waiting.values())), dead)
+    letters = f"{dead} ({_fates(reading)})" if reading.dead else dead
+    timeouts = ("none" if timeout is None else spoken(timeout), _time(visible))
+    return (*usual, *timeouts, consumers, _waiting(reading) or "-", letters)
 
 
-def _letters(reading: Reading) -> str:
-    if not reading.dead:
-        return _number(reading.dead)
+def _details(reading: Reading) -> Iterable[str]:
+    """Say below the table what a narrow one has no room for."""
+    if waiting := _waiting(reading):
+        yield f"waiting in {reading.queue}: {waiting}"
+    if reading.dead:
+        yield f"dead in {reading.queue}: {_fates(reading)}"
+
+
+def _waiting(reading: Reading) -> str:
+    return ", ".join(f"{key}: {count}" for key, count in reading.waiting.items() if count)
+
+
+def _fates(reading: Reading) -> str:
     fates = ", ".join(f"{count} {fate}" for fate, count in reading.letters.items())
     oldest = f", oldest {spoken(reading.oldest_letter)}" if reading.oldest_letter is not None else ""
-    return f"{reading.dead} ({fates}{oldest})"
+    return f"{fates}{oldest}"
 
 
 def _number(value: int | None) -> str:
