@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from amqpkit.brokers.connect_blocking import connect_blocking
     from amqpkit.declare.load import load_topology
     from amqpkit.deliver.blocking import BlockingPublisher
-    from amqpkit.deliver.consumer import Consumer, Context
+    from amqpkit.deliver.consumer import Consumer
+    from amqpkit.deliver.context import Context
+    from amqpkit.deliver.listener import JobListener
     from amqpkit.deliver.payload import Payload
     from amqpkit.deliver.publisher import Publisher
     from amqpkit.deliver.worker import Worker
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
         TopologyError,
         Unroutable,
     )
-    from amqpkit.model import DeadLetter, Discard, RetryAfter, Topology
+    from amqpkit.model import Cancelled, DeadLetter, Discard, RetryAfter, Topology
 
 __version__ = "0.1.0"
 
@@ -41,11 +43,13 @@ _HOMES = {
     "AmqpkitError": "amqpkit.errors",
     "BlockingPublisher": "amqpkit.deliver.blocking",
     "BrokerBlocked": "amqpkit.errors",
+    "Cancelled": "amqpkit.model",
     "Consumer": "amqpkit.deliver.consumer",
     "ConsumerError": "amqpkit.errors",
-    "Context": "amqpkit.deliver.consumer",
+    "Context": "amqpkit.deliver.context",
     "DeadLetter": "amqpkit.model",
     "Discard": "amqpkit.model",
+    "JobListener": "amqpkit.deliver.listener",
     "MessageTooLarge": "amqpkit.errors",
     "Nacked": "amqpkit.errors",
     "Overloaded": "amqpkit.errors",
@@ -68,11 +72,13 @@ __all__ = [
     "AmqpkitError",
     "BlockingPublisher",
     "BrokerBlocked",
+    "Cancelled",
     "Consumer",
     "ConsumerError",
     "Context",
     "DeadLetter",
     "Discard",
+    "JobListener",
     "MessageTooLarge",
     "Nacked",
     "Overloaded",

@@ -9,6 +9,7 @@ AmqpkitError
 │   ├── QueueMissing         the queue to consume from is not there
 │   └── Refused              the broker refused a declaration
 ├── StoreUnavailable         the idempotency store cannot be asked (worth another try)
+├── StepsUnavailable         what steps of a job are done cannot be asked or written down; a failure of the handler
 ├── LeaseLost                another worker has taken the message over; what was done here is rolled back
 └── PublishError             a message's fate; never raised for a confirmed and routed message
     ├── Unroutable           no queue would get it (or its exchange is missing): nothing was stored
@@ -102,6 +103,10 @@ class Refused(BrokerError):
 
 class StoreUnavailable(AmqpkitError):
     """The idempotency store cannot be asked; another try may work."""
+
+
+class StepsUnavailable(AmqpkitError):
+    """What steps of a job are done cannot be asked, or written down: the handling fails, and is tried again."""
 
 
 class LeaseLost(AmqpkitError):

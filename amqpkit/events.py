@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from amqpkit.jobs import Change
+
 
 class Outcome(StrEnum):
     """How a delivery ended."""
@@ -23,17 +25,25 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A handler is about to be called; `attempt` counts from 1."""
+    """A handler is about to be called; `attempt` counts from 1.
+
+    `age` is seconds since the message was published (None when it does not say when), `trace` its W3C trace id.
+    """
 
     queue: str
     message_id: str | None
     type: str | None
     attempt: int
+    age: float | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A delivery ended; `delay` is the delay queue's key, `seconds` from its begin to its settling."""
+    """A delivery ended; `delay` is the delay queue's key, `seconds` from its begin to its settling.
+
+    `handling` is the seconds in the handler, None when it was never called; `trace` the message's W3C trace id.
+    """
 
     queue: str
     message_id: str | None
@@ -44,6 +54,8 @@ class Settled:
     fate: str | None = None
     delay: str | None = None
     seconds: float = 0.0
+    handling: float | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +141,13 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Tracked:
+    """Something happened to a job, a message whose payload class says `track=True`; its input is redacted and short."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
 class Connected:
     """A connection stands; `purpose` is `consume` or `publish`."""
 
@@ -171,6 +190,7 @@ Event = (
     | BadHeader
     | NoKey
     | Published
+    | Tracked
     | Connected
     | ConnectionLost
     | Consuming

@@ -275,6 +275,10 @@ class Discard(Verdict):
     """This message need not be handled: ack it, count it, log it."""
 
 
+class Cancelled(Discard):
+    """The job was cancelled and has stopped; what its finished steps did is undone, as far as they said how."""
+
+
 class RetryAfter(Verdict):
     """Not now: come back at `when` (a datetime) or after it (a timedelta or seconds); costs no attempt."""
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import Any, Protocol, runtime_checkable
 
+from amqpkit.jobs import Change, Job, JobQuery
 from amqpkit.model import DeclaredObject, Message, Received, Topology
 
 
@@ -49,6 +50,10 @@ class Subscription(Protocol):
     @property
     def ready(self) -> bool:
         """Whether the broker delivers to us now."""
+
+    @property
+    def tag(self) -> str:
+        """The consumer tag under which the broker lists us; another one after every loss, empty before the first."""
 
     @property
     def ended(self) -> asyncio.Future[None]:
@@ -153,6 +158,42 @@ class Admin(Protocol):
         """Give back the connections."""
 
 
+@dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """What a broker counts of one queue, up to some seconds late; None is what it does not say.
+
+    `acked` is a total, rates are messages a second over the last minute, `head` is the timestamp of the next message.
+    `unlimited` says that no delivery limit is in force, whatever was declared.
+    """
+
+    ready: int = 0
+    unacked: int = 0
+    acked: int | None = None
+    ack_rate: float | None = None
+    publish_rate: float | None = None
+    head: datetime | None = None
+    unlimited: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedConsumer:
+    """A consumer as the broker lists it; `timeout` is the broker's own for its deliveries, in seconds."""
+
+    queue: str
+    tag: str
+    timeout: float | None = None
+
+
+class Statistics(Protocol):
+    """The way to what a broker counts, in one vhost."""
+
+    async def figures(self) -> Mapping[str, QueueFigures]:
+        """Read every queue's figures, by name; raises BrokerError."""
+
+    async def consumers(self) -> Sequence[ListedConsumer]:
+        """List who consumes; raises BrokerError."""
+
+
 class Clock(Protocol):
     """Time for those who perform; judgement gets it as an argument."""
 
@@ -230,3 +271,69 @@ class TransactionalStore(Protocol):
 
     def transaction(self, key: str, *, owner: str, target: Any, result: bytes | None = None) -> Transaction:
         """Wrap a SQLAlchemy engine, connection or session, sync or async; raises TypeError for anything else."""
+
+
+class JobLog(Protocol):
+    """What is known of jobs, which may be late; every verb raises StoreUnavailable when it cannot be asked.
+
+    No delivery waits for it: what it has missed, the next news of the same job puts right.
+    """
+
+    async def record(self, changes: Sequence[Change]) -> int:
+        """Take news in, all or none; the same news again changes nothing. Tells how many came too late to count."""
+
+    async def get(self, job: str) -> Job | None:
+        """Look one up."""
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        """Look several up, the newest first."""
+
+    async def cancel(self, job: str) -> Job | None:
+        """Ask that a job be given up, unless it has ended; None when nothing is known of it."""
+
+    async def close(self) -> None:
+        """Give back connections."""
+
+
+class StepState(StrEnum):
+    """What is known of a step."""
+
+    DONE = "done"
+    UNDONE = "undone"
+    GIVEN_UP = "given-up"
+    """No step but the mark that undoing has begun; its name is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step of a job: its result as JSON, and the method that undoes it; `position` counts as they are begun."""
+
+    name: str
+    state: StepState
+    position: int = 0
+    result: str = "null"
+    undo: str = ""
+
+
+class Steps(Protocol):
+    """Which steps of a job are finished; `job` is queue + message key. Verbs raise StoreUnavailable."""
+
+    async def load(self, job: str) -> Sequence[StepRecord]:
+        """Give all that is known of a job, in the order of positions."""
+
+    async def save(self, job: str, record: StepRecord) -> StepRecord:
+        """Write a record down, and give the one that stands: a step that is done is not done again by another."""
+
+    async def close(self) -> None:
+        """Give back connections."""
+
+
+@runtime_checkable
+class TransactionalSteps(Protocol):
+    """Steps that can be written down inside the caller's transaction, in the same database."""
+
+    def recording(self, job: str, *, target: Any, record: Callable[[], StepRecord]) -> Transaction:
+        """Wrap a SQLAlchemy engine, connection or session; `record` is asked at the end of the block.
+
+        At the end raises LeaseLost, rolled back, when the step was done by another meanwhile.
+        """

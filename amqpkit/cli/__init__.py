@@ -27,10 +27,13 @@ _COMMANDS: Final = (
     ("validate", _TOPOLOGY, "Check topology files and name every problem with its place."),
     ("compile", _TOPOLOGY, "Print what RabbitMQ will be asked for."),
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
+    ("export", _TOPOLOGY, "Write alert rules for Prometheus, or a runbook for each dead-letter queue."),
     ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),
     ("run", _RUN, "Run the consumers of a module."),
     ("publish", _RUN, "Publish one message."),
     ("demo", _RUN, "Watch messages travel through a topology."),
+    ("status", _OPERATE, "Show each work queue: depth, oldest, rate, failures, handling time, dead letters, alerts."),
+    ("jobs", _OPERATE, "Look at jobs, cancel them, watch their progress."),
     ("dlq", _OPERATE, "Look into dead-letter queues and decide what becomes of the letters."),
 )
 _NESTED: Final = frozenset({"dlq"})

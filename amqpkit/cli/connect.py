@@ -98,18 +98,27 @@ async def administered(place: Place) -> AsyncIterator[tuple[ManagementAdmin, Bro
     Both are asked who they are: behind a proxy or a port forward, port 15672 of the same host may be another cluster's.
     Raises BrokerError when they differ, AccessRefused, ConnectionFailed.
     """
-    tls = _tls(place.url.options) if place.api.lower().startswith("https:") else None
-    async with ManagementAdmin(place.api, vhost=place.vhost, tls=tls) as admin:
+    async with ManagementAdmin(place.api, vhost=place.vhost, tls=trust(place)) as admin:
         broker = await identify(place.url)
         behind_api = await admin.identify()
-        if behind_api.cluster_name != broker.cluster_name:
-            api = ManagementURL.parse(place.api).location
-            msg = (
-                f'the management API at {api} is of cluster "{behind_api.cluster_name}", the broker at '
-                f'{place.url.location} of "{broker.cluster_name}": give the right one with --api (AMQP_API_URL)'
-            )
-            raise BrokerError(msg)
+        same_cluster(place, broker, behind_api)
         yield admin, behind_api
+
+
+def trust(place: Place) -> ssl.SSLContext | None:
+    """Say what the management API's certificate is checked against; None for plain HTTP."""
+    return _tls(place.url.options) if place.api.lower().startswith("https:") else None
+
+
+def same_cluster(place: Place, broker: BrokerInfo, behind_api: BrokerInfo) -> None:
+    """Raise BrokerError when a management API is not of the broker's cluster."""
+    if behind_api.cluster_name != broker.cluster_name:
+        api = ManagementURL.parse(place.api).location
+        msg = (
+            f'the management API at {api} is of cluster "{behind_api.cluster_name}", the broker at '
+            f'{place.url.location} of "{broker.cluster_name}": give the right one with --api (AMQP_API_URL)'
+        )
+        raise BrokerError(msg)
 
 
 def redact(url: str) -> str:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -14,16 +15,20 @@ from cyclopts import Parameter
 import amqpkit
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.url import BrokerURL
-from amqpkit.cli.connect import BrokerOptions
+from amqpkit.cli.connect import AdminOptions
 from amqpkit.cli.files import topology_files
+from amqpkit.cli.joblog import Keeping, url_of
 from amqpkit.cli.modules import find_consumers
+from amqpkit.cli.monitoring import WatchOptions, make_metrics, make_tracing, set_up_logging, watched_worker
 from amqpkit.cli.usage import UsageError
 from amqpkit.declare.load import load_topology
 from amqpkit.deliver.consumer import Setting
+from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.worker import Worker
 from amqpkit.errors import AmqpkitError
 from amqpkit.events import Connected, ConnectionLost, ConsumerLost, Consuming, Event, Settled, StoreDown
 from amqpkit.model import Topology
+from amqpkit.operate.logs import LogListener
 from amqpkit.ports import BrokerInfo, IdempotencyStore
 from amqpkit.stores import Store, open_store
 from amqpkit.units import format_duration
@@ -34,11 +39,13 @@ log = logging.getLogger("amqpkit.run")
 async def run(  # noqa: PLR0913 - a command's options
     target: str,
     *files: Path,
-    connection: BrokerOptions | None = None,
+    connection: AdminOptions | None = None,
+    watch: WatchOptions | None = None,
     prefetch: int | None = None,
     concurrency: int | None = None,
     grace: float = 30.0,
     store: Annotated[str | None, Parameter(env_var="AMQPKIT_STORE", show_default=False)] = None,
+    jobs: Annotated[str | None, Parameter(env_var="AMQPKIT_JOBS", show_default=False)] = None,
     verbose: Annotated[bool, Parameter(alias="-v", negative=())] = False,
 ) -> int:
     """Run the consumers of a module until SIGTERM or Ctrl-C, then drain.
@@ -62,36 +69,49 @@ async def run(  # noqa: PLR0913 - a command's options
     store
         Where handled messages are remembered, so that a duplicate is not handled again: sqlite:///PATH,
         postgresql://…, redis://… or memory:. Without it a duplicate is handled again.
+    jobs
+        Where jobs (payloads with track=True) are told of and asked about, and what their steps have done is kept:
+        sqlite:///PATH, postgresql://… or memory:. Without it: the store's database, if it is one.
     verbose
         Log every handled message too.
     """
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s", force=True
-    )
-    logging.getLogger("amqpkit").setLevel(logging.DEBUG if verbose else logging.INFO)
+    watch = watch or WatchOptions()
+    set_up_logging(verbose=verbose, json=watch.log_format == "json")
     topology = load_topology(*topology_files(files), environ=os.environ)
-    url = (connection or BrokerOptions()).broker(topology.vhost)
+    place = (connection or AdminOptions()).place(topology.vhost)
+    consumers, url = find_consumers(target), place.url
     tally: Counter[str] = Counter()
-    transport = AioTransport(url.text, name="amqpkit run", on_event=lambda event: _tell(event, tally))
+    metrics = None if watch.metrics_port is None else make_metrics(topology, consumers)
+    told = LogListener() if watch.log_format == "json" else _tell
+    tell = listeners(lambda event: _count(event, tally), told, *([metrics] if metrics else []))
+    transport = AioTransport(url.text, name="amqpkit run", on_event=tell)
     memory = None if store is None else _store(store)
+    keeping = Keeping.at(url_of(jobs, store))
     worker = Worker(
         topology,
-        find_consumers(target),
+        consumers,
         transport,
         store=memory,
-        on_event=lambda event: _tell(event, tally),
+        jobs=keeping.jobs,
+        steps=keeping.steps,
+        on_event=tell,
         grace=grace,
         overrides={"prefetch": prefetch, "concurrency": concurrency},
+        tracing=make_tracing() if watch.trace else None,
     )
     _obey_signals(worker)
     try:
         if memory is not None:
             await memory.prepare()
+        await keeping.prepare()
         await transport.open()
-        sys.stderr.write(banner(worker, topology, url, transport.broker, memory))
-        await worker.run()
+        if watch.log_format == "text":
+            sys.stderr.write(banner(worker, topology, url, transport.broker, memory, keeping))
+        async with watched_worker(worker, metrics, topology, place, watch) if metrics else nullcontext():
+            await worker.run()
     finally:
         await transport.close()
+        await keeping.close()
         if memory is not None:
             await memory.close()
     log.info("stopped: %s", ", ".join(f"{count} {what}" for what, count in sorted(tally.items())) or "no messages")
@@ -128,10 +148,13 @@ def _obey_signals(worker: Worker) -> None:
         loop.add_signal_handler(number, obey, number.name)
 
 
-def _tell(event: Event, tally: Counter[str]) -> None:
+def _count(event: Event, tally: Counter[str]) -> None:
+    if isinstance(event, Settled):
+        tally[event.outcome.value] += 1
+
+
+def _tell(event: Event) -> None:
     match event:
-        case Settled():
-            tally[event.outcome.value] += 1
         case Connected():
             log.info("connected to %s to %s", event.broker, event.purpose)
         case ConnectionLost():
@@ -146,8 +169,13 @@ def _tell(event: Event, tally: Counter[str]) -> None:
             pass
 
 
-def banner(
-    worker: Worker, topology: Topology, url: BrokerURL, broker: BrokerInfo, store: IdempotencyStore | None = None
+def banner(  # noqa: PLR0913, PLR0917 - what there is to say
+    worker: Worker,
+    topology: Topology,
+    url: BrokerURL,
+    broker: BrokerInfo,
+    store: IdempotencyStore | None,
+    keeping: Keeping,
 ) -> str:
     """Say what runs where, and where each setting comes from."""
     once = "no store: a duplicate is handled again (give one with --store)" if store is None else str(store)
@@ -155,6 +183,7 @@ def banner(
         f"amqpkit {amqpkit.__version__}, worker {worker.name}",
         f"  broker   {broker.cluster_name} (RabbitMQ {broker.version}) at {url.location}, vhost {url.vhost}",
         f"  store    {once}",
+        f"  jobs     {keeping}",
     ]
     for consumer in worker.consumers:
         pace, work = worker.paces[consumer.queue], topology.work_queues.get(consumer.queue)

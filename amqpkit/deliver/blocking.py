@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from amqpkit.deliver.brakes import Gate, Pace, pressure
 from amqpkit.deliver.flights import Flight, Flights, Shared
-from amqpkit.deliver.listening import quiet
+from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.outgoing import Order, Outcome, made, order_of, told
 from amqpkit.deliver.patience import after_nack
 from amqpkit.deliver.payload import Payload
@@ -51,7 +51,7 @@ class BlockingPublisher:
                 raise ValueError(msg)
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._window, self._overload, self._rate = window, overload, rate
-        self._on_event = quiet(on_event)
+        self._on_event = listeners(on_event)
         self._clock = clock or _system_clock()
         self._local = _Local(topology, window, rate)
 
@@ -180,7 +180,8 @@ class BlockingPublisher:
     def _flights(self, on_end: Callable[[Flight, End], None]) -> Flights:
         def ended(flight: Flight, end: End) -> None:
             if self._on_event is not ignore:
-                self._on_event(told(flight.order, end.error, end.tries, time.monotonic() - flight.begun))
+                for event in told(flight.order, end.error, end.tries, time.monotonic() - flight.begun):
+                    self._on_event(event)
             on_end(flight, end)
 
         return Flights(self._here.shared, self._transport, self._on_event, ended)

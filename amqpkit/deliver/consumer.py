@@ -8,92 +8,20 @@ import math
 import re
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, Union, get_args, get_origin
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from amqpkit.deliver import headers as h
+from amqpkit.deliver.context import Context
 from amqpkit.deliver.payload import Payload, registry
 from amqpkit.errors import ConsumerError
-from amqpkit.model import Policy, Properties, Queue, Received, Topology
-from amqpkit.ports import Transaction
+from amqpkit.jobs import ErrorKind
+from amqpkit.model import NOTHING, Policy, Queue, Topology
+
+__all__ = ["Consumer", "Context", "Pace", "Setting", "check_consumers", "pace_of"]
 
 P = TypeVar("P", bound=Payload)
 COUNT_MAX: Final = 65_535
 """The most that AMQP can say of a prefetch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a handler may know of its message besides the payload.
-
-    `exchange` and `routing_key` are those of the first publish, also after retries. `attempt` counts from 1.
-    """
-
-    queue: str
-    exchange: str
-    routing_key: str
-    attempt: int
-    attempts: int
-    properties: Properties = field(repr=False)
-    redelivered: bool = False
-    published_at: datetime | None = None
-    transact: "Transact | None" = field(default=None, repr=False)
-
-    def transaction(self, target: Any, *, result: bytes | None = None) -> Transaction:
-        """Give a transaction in which your effect and the claim on this message are one: exactly once, or not at all.
-
-        `target` is a SQLAlchemy engine, connection or session on the store's own database, used with `with` or, when
-        it is async, `async with`. Raises ConsumerError without an SQL store or a key, and at its end LeaseLost, rolled
-        back, when another worker has taken the message over.
-        """
-        if self.transact is None:
-            msg = "context.transaction() works while a worker with an SQL store handles the message"
-            raise ConsumerError(msg)
-        return self.transact(target, result=result)
-
-    @property
-    def message_id(self) -> str | None:
-        """The message's id, the same through retries and replays; None when its producer gave none."""
-        return self.properties.message_id
-
-    @property
-    def correlation_id(self) -> str | None:
-        """The producer's correlation id."""
-        return self.properties.correlation_id
-
-    @property
-    def headers(self) -> Mapping[str, Any]:
-        """All headers, read-only by convention."""
-        return self.properties.headers
-
-    @property
-    def last_attempt(self) -> bool:
-        """Whether the message is dead if this attempt fails."""
-        return self.attempt >= self.attempts
-
-
-class Transact(Protocol):
-    """Makes a transaction that completes the claim on the message in hand."""
-
-    def __call__(self, target: Any, *, result: bytes | None = None) -> Transaction:
-        """See `Context.transaction`."""
-
-
-def context_of(received: Received, past: h.Past, attempts: int, *, transact: Transact | None = None) -> Context:
-    """Tell a handler about its message."""
-    exchange, routing_key = h.read_origin(received)
-    return Context(
-        queue=received.queue,
-        exchange=exchange,
-        routing_key=routing_key,
-        attempt=past.attempt + 1,
-        attempts=attempts,
-        properties=received.properties,
-        redelivered=received.redelivered,
-        published_at=h.read_published_at(received),
-        transact=transact,
-    )
 
 
 class Consumer(Generic[P]):
@@ -105,6 +33,9 @@ class Consumer(Generic[P]):
 
     `prefetch`, `concurrency` and `timeout` (seconds) are defaults: the topology file and the command line win.
     A consumer of a plain queue, which has no delays to retry through, says `retry = None`.
+    `errors` says what exceptions mean to those who wait for a job, a payload with `track=True`: a kind (`quota`,
+    `bad-input`, `busy`, `permanent`, `will-retry`), or a kind and a sentence, in which `{error}` is the exception's
+    text: `errors = {QuotaExceeded: ("quota", "This month's imports are used up.")}`.
     Raises ConsumerError at class definition when payload, queue or `handle` is missing or cannot work.
     """
 
@@ -114,6 +45,7 @@ class Consumer(Generic[P]):
     prefetch: ClassVar[int | None] = None
     concurrency: ClassVar[int | None] = None
     timeout: ClassVar[float | None] = None
+    errors: ClassVar[Mapping[type[BaseException], str | tuple[str, str]]] = NOTHING  # type: ignore[assignment] # empty
     payloads: ClassVar[tuple[type[Payload], ...]] = ()
 
     def __init_subclass__(cls, *, queue: str | None = None, **kwargs: Any) -> None:
@@ -140,6 +72,7 @@ class Consumer(Generic[P]):
         if not (isinstance(cls.never_retry, tuple) and all(map(_is_error, cls.never_retry))):
             msg = f"{cls.__name__}.never_retry is {cls.never_retry!r}; write a tuple of exception classes"
             raise ConsumerError(msg)
+        _check_errors(cls)
 
     def handle(self, payload: P, context: Context) -> object:
         """Do the work for one message; see the class for what it may return and raise."""
@@ -153,6 +86,18 @@ class Consumer(Generic[P]):
 
 def _is_error(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, BaseException)
+
+
+def _check_errors(cls: type["Consumer[Any]"]) -> None:
+    for error, said in cls.errors.items():
+        kind, sentence = (said, "") if isinstance(said, str) else said
+        if not (_is_error(error) and kind in tuple(ErrorKind) and isinstance(sentence, str)):
+            kinds = ", ".join(ErrorKind)
+            msg = (
+                f"{cls.__name__}.errors has {error!r}: {said!r}; write an exception class and one of {kinds}, "
+                'or that and a sentence: {QuotaExceeded: ("quota", "…")}'
+            )
+            raise ConsumerError(msg)
 
 
 def _payloads_of(cls: type) -> tuple[type[Payload], ...]:

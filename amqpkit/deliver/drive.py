@@ -2,8 +2,9 @@
 
 from typing import Protocol
 
+from amqpkit.deliver.case import End
 from amqpkit.deliver.effects import Effect, Stopped
-from amqpkit.deliver.walk import End, Walk
+from amqpkit.deliver.walk import Walk
 from amqpkit.errors import Unsendable
 
 

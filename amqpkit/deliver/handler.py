@@ -2,12 +2,15 @@
 
 import asyncio
 import contextvars
+import inspect
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from concurrent.futures import Future as ThreadFuture
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
-from amqpkit.deliver.consumer import Consumer, Context
+from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.context import Context
 from amqpkit.deliver.effects import HandlerTimeout, Stopped
 from amqpkit.deliver.payload import Payload
 from amqpkit.ports import Clock
@@ -49,11 +52,19 @@ class Halt:
             raise
 
 
+class Tracing(Protocol):
+    """Whoever wraps each call of a handler in a span."""
+
+    def handling(self, context: Context) -> AbstractContextManager[str | None]:
+        """Open a span around one call; it gives its own `traceparent`, and must raise nothing of its own."""
+
+
 class Handler:
     """One consumer's `handle`, called for one message at a time; a worker has one for each unit of concurrency."""
 
     def __init__(self, consumer: Consumer[Any], *, timeout: float | None, clock: Clock, threads: Executor) -> None:
         """Keep the parts; `timeout` in seconds."""
+        self.consumer = consumer
         self._handle: Callable[..., Any] = consumer.handle
         self._async = consumer.is_async()
         self._timeout, self._clock, self._threads = timeout, clock, threads
@@ -64,15 +75,19 @@ class Handler:
 
         A thread cannot be cancelled: after a timeout it is `abandoned` and runs on.
         """
+        return await self.call_method(self._handle, payload, context)
+
+    async def call_method(self, method: Callable[..., Any], *arguments: Any) -> object:
+        """Call another method of the consumer, in the same timeout: what undoes a step."""
         if self._timeout is None:
-            return await self._run(payload, context)
+            return await self._run(method, *arguments)
         scope, loop = asyncio.timeout(None), asyncio.get_running_loop()
         # the timer is the clock's, virtual time included; asyncio's own scope then does the careful cancelling
         disarm = self._clock.call_later(self._timeout, lambda: scope.reschedule(loop.time()))
         try:
             async with scope:
                 try:
-                    return await self._run(payload, context)
+                    return await self._run(method, *arguments)
                 finally:
                     disarm()
         except TimeoutError as error:
@@ -81,12 +96,17 @@ class Handler:
                 raise HandlerTimeout(msg) from error
             raise
 
-    async def _run(self, payload: Payload, context: Context) -> object:
+    async def _run(self, method: Callable[..., Any], *arguments: Any) -> object:
+        if not (self._async if method is self._handle else inspect.iscoroutinefunction(method)):
+            return await self.in_thread(method, *arguments)
         own = contextvars.copy_context()
-        if self._async:
-            # called inside too: what a handler sets before its first await stays its own
-            return await InContext(own.run(self._handle, payload, context), own)
-        thread = self._threads.submit(own.run, _called, self._handle, payload, context)
+        # called inside too: what a handler sets before its first await stays its own
+        return await InContext(own.run(method, *arguments), own)
+
+    async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> object:
+        """Call a plain function in a thread; one that is not waited for any more is `abandoned`."""
+        own = contextvars.copy_context()
+        thread = self._threads.submit(own.run, _called, function, *arguments)
         try:
             return await asyncio.wrap_future(thread)
         except asyncio.CancelledError:
@@ -111,9 +131,9 @@ class Handler:
             self.abandoned = None
 
 
-def _called(handle: Callable[..., Any], payload: Payload, context: Context) -> object:
+def _called(function: Callable[..., Any], *arguments: Any) -> object:
     try:
-        return handle(payload, context)
+        return function(*arguments)
     except StopIteration as error:
         # no future can carry it (the one that waits for this thread would never be done); a coroutine turns it the same
         msg = "the handler raised StopIteration"

@@ -4,7 +4,8 @@ Pure: knows no broker and no clock. Everything read here may be forged, foreign 
 an answer for any value, and names what it could not use.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from reprlib import repr as short_repr  # bounded in length and in depth, whatever a stranger sent
@@ -28,8 +29,14 @@ HISTORY: Final = "amqpkit-history"
 FATE: Final = "amqpkit-fate"
 REPLAYS: Final = "amqpkit-replays"
 REPLAY_RUN: Final = "amqpkit-replay-run"
+COMPENSATIONS: Final = "amqpkit-compensations"
+TRACEPARENT: Final = "traceparent"
+"""Not ours but W3C's: who published it, in whose trace."""
 UNREADABLE: Final = "amqpkit-unreadable"
 """Stands for a header table that could not be read, and says why."""
+
+# All zeros and version ff are invalid: https://www.w3.org/TR/trace-context/#traceparent-header-field-values
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 
 OURS_MAX: Final = 64 * 1024
 FRAME_MAX: Final = 131_064
@@ -53,6 +60,7 @@ class Past:
     crashes: int = 0
     acquired: int = 0
     snoozes: int = 0
+    replays: int = 0
     not_before: datetime | None = None
     first_seen: datetime | None = None
     faults: tuple[tuple[str, str], ...] = ()
@@ -72,10 +80,16 @@ def read_past(received: Received) -> Past:
         crashes=_count(headers, CRASHES, faults) + delivered,
         acquired=acquired,
         snoozes=_count(headers, SNOOZES, faults),
+        replays=_count(headers, REPLAYS, faults),
         not_before=_instant(headers, NOT_BEFORE, faults),
         first_seen=_instant(headers, FIRST_SEEN, faults),
         faults=tuple(faults),
     )
+
+
+def run_of(past: Past) -> str:
+    """Name the run that a delivery belongs to: replays and attempts so far."""
+    return f"{past.replays}.{past.attempt}"
 
 
 def read_version(headers: Mapping[str, Any]) -> int | None:
@@ -112,6 +126,13 @@ def read_published_at(received: Received) -> datetime | None:
     return ours or received.properties.timestamp
 
 
+def read_trace(headers: Mapping[str, Any]) -> str | None:
+    """The trace id in a W3C `traceparent` (version-trace-parent-flags); None when there is none that is one."""
+    value = headers.get(TRACEPARENT)
+    found = _TRACEPARENT.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else None
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX
 
@@ -128,13 +149,13 @@ def _instant(headers: Mapping[str, Any], name: str, faults: list[tuple[str, str]
     value = headers.get(name)
     if value is None:
         return None
-    instant = parse_instant(value)
+    instant = read_instant(value)
     if instant is None:
         faults.append((name, shown(value)))
     return instant
 
 
-def parse_instant(value: object) -> datetime | None:
+def read_instant(value: object) -> datetime | None:
     """Read RFC 3339 with a zone, as `format_instant` writes it; None when it is anything else."""
     if isinstance(value, str):
         try:
@@ -208,6 +229,15 @@ def history_with(received: Received, trouble: Trouble, attempt: int, delay: str 
         "delay": delay,
     }
     return [*lines[-HISTORY_MAX + 1 :], line]
+
+
+def compensations(undone: Iterable[Any]) -> list[Any]:
+    """Tell what became of the undoing of each step."""
+    lines = []
+    for each in list(undone)[:HISTORY_MAX]:
+        line = {"step": sendable(each.step[:200]), "outcome": "failed" if each.error else "undone"}
+        lines.append(line | ({"error": sendable(each.error[:300])} if each.error else {}))
+    return lines
 
 
 def copy_of(received: Received, ours: Mapping[str, Any], *, first_seen: datetime) -> Message:

@@ -7,15 +7,32 @@ from amqpkit.events import Event, OnEvent, ignore
 log = logging.getLogger("amqpkit.events")
 
 
-def quiet(on_event: OnEvent) -> OnEvent:
-    """Guard against a listener that raises: an observer must not decide a message's fate."""
-    if on_event is ignore:
-        return ignore
+def listeners(*each: OnEvent) -> OnEvent:
+    """Make one listener of several, none of which can hurt another or a delivery.
+
+    One that raises is logged at its first failure, and goes on being told.
+    """
+    guarded = [_guarded(listener) for listener in each if listener is not ignore]
+    if len(guarded) <= 1:
+        return guarded[0] if guarded else ignore
 
     def tell(event: Event) -> None:
+        for listener in guarded:
+            listener(event)
+
+    return tell
+
+
+def _guarded(listener: OnEvent) -> OnEvent:
+    failed = False
+
+    def tell(event: Event) -> None:
+        nonlocal failed
         try:
-            on_event(event)
+            listener(event)
         except Exception:
-            log.exception("a listener failed on %s", type(event).__name__)
+            if not failed:  # once: a listener that is broken would fill the log faster than anything worth reading
+                log.exception("listener %r failed on %s; later failures are not logged", listener, type(event).__name__)
+            failed = True
 
     return tell

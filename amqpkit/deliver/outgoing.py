@@ -3,7 +3,7 @@
 Async and blocking publishers take this from here, and the command line, which has bytes instead of a payload.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,8 +13,9 @@ from amqpkit.deliver import headers as h
 from amqpkit.deliver.evolution import business_key
 from amqpkit.deliver.payload import Payload, encode
 from amqpkit.deliver.sending import fate_of
+from amqpkit.deliver.tracking import queued
 from amqpkit.errors import Overloaded, PublishError, Unroutable, Unsendable
-from amqpkit.events import DuplicateWindow, Fate, Published
+from amqpkit.events import DuplicateWindow, Event, Fate, Published, Tracked
 from amqpkit.model import Message, Properties, Route, Topology
 from amqpkit.ports import Clock
 
@@ -31,6 +32,8 @@ class Order:
     routing_key: str
     message: Message
     mandatory: bool = True
+    job: Tracked | None = None
+    """What is told once a job's message is stored."""
 
     @property
     def message_id(self) -> str:
@@ -72,7 +75,10 @@ def order_of(
     routing_key = route.routing_key
     if "{" in routing_key:
         routing_key = fill(routing_key, payload.model_dump(mode="json"), name)
-    return Order(name, route.exchange, routing_key, message, mandatory)
+    job = None
+    if payload.payload_track:
+        job = queued(payload, message.properties.message_id or "", topology, clock.now())
+    return Order(name, route.exchange, routing_key, message, mandatory, job)
 
 
 def made(topology: Topology, item: object, clock: Clock, *, of: type[Payload] | None = None) -> Order:
@@ -117,11 +123,13 @@ def named(error: PublishError, order: Order) -> PublishError:
     return type(error)(error.reason, **facts, **where)
 
 
-def told(order: Order, error: PublishError | None, tries: int, seconds: float) -> Published:
-    """Make the event of a publish that ended."""
-    return Published(
+def told(order: Order, error: PublishError | None, tries: int, seconds: float) -> Iterator[Event]:
+    """Make the events of a publish that ended."""
+    yield Published(
         order.type, order.exchange, order.routing_key, order.message_id, fate_of(error), tries, round(seconds, 6)
     )
+    if error is None and order.job is not None:
+        yield order.job
 
 
 def second_copy(order: Order, tries: int) -> DuplicateWindow | None:

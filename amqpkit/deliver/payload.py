@@ -27,7 +27,8 @@ class Payload(BaseModel):
     `class EmailSend(Payload, type="email.send", version=2, previous=EmailSendV1)`, where EmailSendV1 has a method
     `upgrade()` that returns an EmailSend; `gap=True` says that versions between the two never were. `key` is the
     business key, made of fields (`"{template_id}:{user_id}"`; default: that of `previous`): messages with the same
-    key are one to a consumer with an idempotency store. Fields that hold credentials, by their names or types, need
+    key are one to a consumer with an idempotency store. `track=True` makes each message a job, whose state and progress
+    can be looked up by its id. Fields that hold credentials, by their names or types, need
     `secrets_allowed="why"`.
 
     Instances are frozen; unknown fields of a newer producer are ignored, NaN and infinity are refused. `repr` hides
@@ -43,6 +44,7 @@ class Payload(BaseModel):
     payload_hidden: ClassVar[frozenset[str]] = frozenset()
     payload_secrets: ClassVar[bool] = False
     payload_secrets_allowed: ClassVar[str] = ""
+    payload_track: ClassVar[bool] = False
 
     def __init_subclass__(  # noqa: PLR0913 - what a message's contract says, each with its default
         cls,
@@ -53,6 +55,7 @@ class Payload(BaseModel):
         gap: bool = False,
         key: str | None = None,
         secrets_allowed: str | None = None,
+        track: bool | None = None,
         **kwargs: Any,
     ) -> None:
         """Keep what the class says of itself; what needs its fields is checked when they are there."""
@@ -69,6 +72,7 @@ class Payload(BaseModel):
         cls.payload_type, cls.payload_version = type, version_of(cls.__name__, version, previous)
         cls.payload_secrets_allowed = secrets_allowed or ""
         cls.payload_key = key if key is not None or previous is None else previous.payload_key
+        cls.payload_track = bool(previous and previous.payload_track) if track is None else track
         cls.payload_versions = {cls.payload_version: cls}
         if previous is not None:
             check_previous(cls, previous, gap=gap)

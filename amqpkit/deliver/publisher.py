@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from amqpkit.deliver.brakes import Gate, Pace, pressure
-from amqpkit.deliver.listening import quiet
+from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.outgoing import Order, Outcome, made, named, order_of, second_copy, told
 from amqpkit.deliver.patience import after_nack
 from amqpkit.deliver.payload import Payload
@@ -58,7 +58,7 @@ class Publisher:
         """
         _check(timeout=timeout, window=window, rate=1 if rate is None else rate)
         self._topology, self._transport, self._timeout = topology, transport, timeout
-        self._on_event = quiet(on_event)
+        self._on_event = listeners(on_event)
         self._clock = clock or _system_clock()
         # a step of the machine's clock must not end a publish, nor prolong it
         self._now: Callable[[], float] = time.monotonic if clock is None else lambda: clock.now().timestamp()
@@ -288,7 +288,8 @@ class Publisher:
 
     def _tell(self, order: Order, end: End, begun: float, on_end: OnEnd | None) -> None:
         if self._on_event is not ignore:
-            self._on_event(told(order, end.error, end.tries, self._now() - begun))
+            for event in told(order, end.error, end.tries, self._now() - begun):
+                self._on_event(event)
         if on_end is not None:
             on_end(order, end)
 

@@ -3,20 +3,23 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from pydantic_core import to_json
 
+from amqpkit.deliver.case import End, Terms
 from amqpkit.deliver.claim import Claimant
-from amqpkit.deliver.consumer import context_of
+from amqpkit.deliver.context import Context, context_of
 from amqpkit.deliver.drive import drive
 from amqpkit.deliver.effects import (
     Ack,
+    AskCancelled,
     Claim,
     Compensate,
     Complete,
     Effect,
+    GivenUp,
     Invoke,
     Moment,
     Publish,
@@ -25,11 +28,15 @@ from amqpkit.deliver.effects import (
     Release,
     Requeue,
     Returned,
+    Undone,
 )
-from amqpkit.deliver.handler import Halt, Handler
-from amqpkit.deliver.headers import read_key, read_past
+from amqpkit.deliver.handler import Halt, Handler, Tracing
+from amqpkit.deliver.headers import TRACEPARENT, Past, read_key, read_past, read_trace, run_of
 from amqpkit.deliver.patience import insist
-from amqpkit.deliver.walk import End, Terms, walk
+from amqpkit.deliver.payload import Payload
+from amqpkit.deliver.running import Cancellations, Reporter
+from amqpkit.deliver.stepper import Stepper, has_been_out
+from amqpkit.deliver.walk import walk
 from amqpkit.errors import PublishUncertain, StoreUnavailable
 from amqpkit.events import (
     BadHeader,
@@ -43,7 +50,8 @@ from amqpkit.events import (
     Settled,
     StoreDown,
 )
-from amqpkit.ports import Clock, Delivery, IdempotencyStore, Transport
+from amqpkit.model import Message, Verdict
+from amqpkit.ports import Clock, Delivery, IdempotencyStore, Steps, Transport
 
 log = logging.getLogger("amqpkit.worker")
 T = TypeVar("T")
@@ -64,6 +72,9 @@ class Tools:
     chance: Callable[[], float]
     keyless: set[str]
     """Queues that have brought a message which no claim can be made for."""
+    tracing: Tracing | None = None
+    cancellations: Cancellations | None = None
+    steps: Steps | None = None
 
 
 class Slot:
@@ -76,14 +87,21 @@ class Slot:
         """
         self._handler, self._terms, self._tools = handler, terms, tools
         self._claimant = Claimant(tools.store, tools.clock, name=name, on_lost=self._lost)
+        self._reporter = Reporter(terms, handler.consumer.errors, tools.clock, tools.on_event, tools.cancellations)
+        self._said: BaseException | None = None
         self._delivery: Delivery | None = None
         self._placed = self._handled = False
+        self._begun = tools.clock.now()
+        self._handling: float | None = None
+        self._span: str | None = None
         self.holding = False
 
     async def take(self, delivery: Delivery) -> None:
         """Take one delivery to its end; whatever happens, it is settled."""
         tools, begun = self._tools, self._tools.clock.now()
         self._delivery, self._placed, self._handled = delivery, False, False
+        self._begun, self._handling, self._span = begun, None, None
+        self._said = None
         self._claimant.begin()
         try:
             self._look_for_key(delivery)
@@ -97,6 +115,7 @@ class Slot:
             raise
         finally:
             self.holding = False
+            self._reporter.pause()
             if not self.abandoned:
                 self._claimant.forget()
             self._delivery = None
@@ -138,14 +157,18 @@ class Slot:
             case Release(key):
                 if not self.abandoned:  # a thread that still works on it keeps the claim until it ends
                     await self._claimant.release(key)
-            case Compensate():
-                return None  # no steps port is set: nothing was recorded that could be undone
             case _:
                 return await self._tools.halt.guard(self._perform(effect, delivery))
         return None
 
-    async def _perform(self, effect: Claim | Invoke | Publish | Complete, delivery: Delivery) -> object:
+    async def _perform(
+        self, effect: Claim | AskCancelled | Invoke | Compensate | Publish | Complete, delivery: Delivery
+    ) -> object:
         match effect:
+            case AskCancelled(job):
+                return await self._reporter.is_cancelled(job)
+            case Compensate():
+                return await self._insist(lambda: self._compensate(effect, delivery), delivery)
             case Claim(key, lease):
                 return await self._insist(lambda: self._claimant.claim(key, lease=lease), delivery)
             case Invoke():
@@ -160,7 +183,8 @@ class Slot:
         return None
 
     async def _publish(self, copy: Publish) -> None:
-        await self._tools.transport.publish(copy.exchange, copy.routing_key, copy.message, timeout=COPY_TIMEOUT)
+        message = _traced(copy.message, self._span)
+        await self._tools.transport.publish(copy.exchange, copy.routing_key, message, timeout=COPY_TIMEOUT)
 
     async def _insist(self, effect: Callable[[], Awaitable[T]], delivery: Delivery, *, though_lost: bool = False) -> T:
         try:
@@ -180,12 +204,13 @@ class Slot:
         delivery.ack()
 
     async def _invoke(self, effect: Invoke, delivery: Delivery) -> Returned | Raised:
-        work = self._terms.work
-        attempts = work.attempts if work else 1
-        context = context_of(delivery, effect.past, attempts, transact=self._claimant.transaction)
-        self._tools.on_event(Begun(self._terms.queue, context.message_id, context.properties.type, context.attempt))
+        context = self._context(delivery, effect.past)
         try:
-            value = await self._handler.call(effect.payload, context)
+            if (given_up := await self._look_back(context, effect.past)) is not None:
+                return Raised(given_up, self._moment())
+            self._tools.on_event(self._begins(context))
+            job = self._reporter.begin(effect.payload, context, effect.past)
+            value = await self._call(effect.payload, context if job is None else replace(context, job=job))
         except asyncio.CancelledError as error:
             if self._tools.halt.now:
                 raise
@@ -196,14 +221,65 @@ class Slot:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - every failure of a handler is judged by the walk
+            self._said = error
             return Raised(error, self._moment())
+        finally:
+            self._reporter.pause()
+            if isinstance(context.steps, Stepper):
+                context.steps.end()
         self._handled = True
+        self._said = value if isinstance(value, Verdict) else None
         return Returned(value, self._moment())
+
+    async def _call(self, payload: Payload, context: Context) -> object:
+        tracing, began = self._tools.tracing, self._tools.clock.now()
+        try:
+            if tracing is None:
+                return await self._handler.call(payload, context)
+            with tracing.handling(context) as self._span:
+                return await self._handler.call(payload, context)
+        finally:
+            self._handling = (self._tools.clock.now() - began).total_seconds()
+
+    def _context(self, delivery: Delivery, past: Past) -> Context:
+        work = self._terms.work
+        attempts, steps = work.attempts if work else 1, self._stepper(delivery, past)
+        return context_of(delivery, past, attempts, transact=self._claimant.transaction, steps=steps)
+
+    # --- steps ---------------------------------------------------------------------------------
+
+    def _stepper(self, delivery: Delivery, past: Past) -> Stepper | None:
+        steps = self._tools.steps
+        if steps is None or (key := read_key(delivery)) is None:
+            return None
+        job, run = f"{self._terms.queue}:{key}", run_of(past)
+        return Stepper(steps, self._handler.consumer, job=job, run=run, in_thread=self._handler.in_thread)
+
+    async def _look_back(self, context: Context, past: Past) -> GivenUp | None:
+        stepper = context.steps
+        if isinstance(stepper, Stepper) and has_been_out(past, redelivered=context.redelivered):
+            return await stepper.look_back()
+        return None
+
+    async def _compensate(self, effect: Compensate, delivery: Delivery) -> tuple[Undone, ...]:
+        past = read_past(delivery)
+        context = self._context(delivery, past)
+        if not isinstance(context.steps, Stepper):
+            return ()
+        return await context.steps.compensate(effect, context, self._handler.call_method)
 
     def _moment(self) -> Moment:
         return Moment(self._tools.clock.now(), self._tools.chance())
 
     # --- telling -------------------------------------------------------------------------------
+
+    def _begins(self, context: Context) -> Begun:
+        published, properties = context.published_at, context.properties
+        if published is not None and published.tzinfo is None:
+            published = None  # no instant
+        age = None if published is None else (self._begun - published).total_seconds()
+        trace = read_trace(properties.headers)
+        return Begun(context.queue, context.message_id, properties.type, context.attempt, age, trace)
 
     def _held(self, delivery: Delivery, error: BaseException, tries: int, wait: float) -> None:
         self.holding = True
@@ -241,6 +317,7 @@ class Slot:
                 value,
             )
             self._tools.on_event(BadHeader(queue, properties.message_id, header, value))
+        self._reporter.end(delivery, end, self._said)
         level = logging.WARNING if end.outcome in _NOTEWORTHY else logging.DEBUG
         if log.isEnabledFor(level):
             became = f"{end.outcome} after {end.delay}" if end.delay else str(end.outcome)
@@ -257,11 +334,21 @@ class Slot:
                 fate=end.fate,
                 delay=end.delay,
                 seconds=seconds,
+                handling=self._handling,
+                trace=read_trace(properties.headers),
             )
         )
 
 
 _NOTEWORTHY: Final = {Outcome.RETRIED, Outcome.DEAD, Outcome.REFUSED, Outcome.DISCARDED}
+
+
+def _traced(copy: Message, span: str | None) -> Message:
+    """Let a message that came without a trace be traced from its first handling on, through its copies."""
+    if span is None or read_trace(copy.properties.headers) is not None:
+        return copy
+    headers = {**copy.properties.headers, TRACEPARENT: span}
+    return replace(copy, properties=replace(copy.properties, headers=headers))
 
 
 def _stored(result: object) -> bytes | None:

@@ -4,19 +4,22 @@ Pure: this module may not know a broker, a store, a loop, a clock or a log. It y
 the async driver, the blocking driver and the tests perform them. Every path ends in Ack, Requeue or Refuse.
 """
 
-import traceback
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Generator
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from amqpkit.deliver import headers as h
+from amqpkit.deliver.case import Case, Done, End, Judged, Judgement, Skip, Terms
+from amqpkit.deliver.copies import dead_headers, reason_of, retry_headers, snooze_headers
 from amqpkit.deliver.effects import (
     Ack,
+    AskCancelled,
     Claim,
     Compensate,
     Complete,
     Effect,
+    GivenUp,
     Invoke,
     Moment,
     Publish,
@@ -26,8 +29,9 @@ from amqpkit.deliver.effects import (
     Requeue,
     Returned,
     Stopped,
+    Undone,
 )
-from amqpkit.deliver.payload import Decoded, Decoding, Invalid, TooNew
+from amqpkit.deliver.payload import Decoded, Invalid, Payload, TooNew
 from amqpkit.deliver.retry import (
     SNOOZE_SLACK,
     Dead,
@@ -40,91 +44,12 @@ from amqpkit.deliver.retry import (
     instant_of,
     put_off,
     put_off_within_bound,
+    without_looks,
 )
 from amqpkit.errors import LeaseLost, StoreUnavailable, Unsendable
 from amqpkit.events import Outcome
-from amqpkit.model import DeadLetter, Discard, Received, RetryAfter, Verdict, WorkQueue
+from amqpkit.model import Cancelled, DeadLetter, Discard, Received, RetryAfter, Verdict
 from amqpkit.ports import Claimed, Hold
-
-Decode = Callable[[Received], Decoding]
-
-PIECE_MAX: Final = 1000
-"""Characters kept of one frame, or of the error's text, in a traceback."""
-
-
-# --- what the walk needs to know -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The rules of one queue; `work` is None for a plain queue, whose failures are refused to its own DLX."""
-
-    queue: str
-    decode: Decode
-    work: WorkQueue | None = None
-    never_retry: tuple[type[BaseException], ...] = ()
-    lease: float = 60.0
-    worker: str = ""
-
-
-# --- what the walk comes to ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Handled; the result goes to the store."""
-
-    result: object = None
-
-
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """Nothing to do: discarded, or a duplicate of a finished message."""
-
-    outcome: Outcome
-    reason: str
-
-
-Judgement = Done | Skip | Retry | Snooze | Dead
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a delivery ended, for events and logs; `attempt` counts from 1."""
-
-    outcome: Outcome
-    attempt: int = 1
-    reason: str = ""
-    fate: str | None = None
-    delay: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Everything known of the delivery when it is judged and settled."""
-
-    received: Received
-    terms: Terms
-    past: h.Past
-    begun: Moment
-    key: str | None
-
-    def end(self, outcome: Outcome, **more: Any) -> End:
-        """Name the end of this delivery."""
-        return End(outcome, self.past.attempt + 1, **more)
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A judgement, when it was made and what it rests on; `claim` is the key that this walk holds."""
-
-    judgement: Judgement
-    moment: Moment
-    claim: str | None = None
-    error: BaseException | None = None
-    details: tuple[dict[str, str], ...] = ()
-    handled: bool = False
-
 
 Walk = Generator[Effect, Any, End]
 
@@ -177,14 +102,24 @@ def examine(case: Case) -> Generator[Effect, Any, Judged]:
             return Judged(Skip(Outcome.DUPLICATE, "was handled before"), case.begun)
         if claimed.hold is Hold.HELD:
             return Judged(_wait_for_lease(case, claimed), case.begun)
+    if (yield from _is_cancelled(case, decoding.payload)):
+        return Judged(Skip(Outcome.DISCARDED, "cancelled", undo=True), case.begun, case.key)
     reply: Returned | Raised = yield Invoke(decoding.payload, case.past)
-    return _judge(case, reply)
+    return replace(_judge(case, reply), invoked=True)
+
+
+def _is_cancelled(case: Case, payload: Payload) -> Generator[Effect, Any, bool]:
+    job = case.received.properties.message_id
+    return bool(payload.payload_track and job and (yield AskCancelled(job)))
 
 
 def _before_decoding(case: Case) -> Snooze | Dead | None:
-    work, past, now = case.terms.work, case.past, case.begun.now
+    work, now = case.terms.work, case.begun.now
     if work is None:
         return None
+    past = case.past
+    if past.acquired:
+        past = without_looks(past, h.read_published_at(case.received), now, work.consumer_timeout)
     if (dead := crashed(past, work.delivery_limit)) is not None:
         return dead
     due = min(past.not_before or now, bound_of(past, now))  # beyond the bound it is handled, and judged by what it says
@@ -215,6 +150,10 @@ def _judge(case: Case, reply: Returned | Raised) -> Judged:
     said = reply.value if isinstance(reply, Returned) else _alone(reply.error)
     moment, claim = reply.moment, case.key
     match said:
+        case GivenUp():
+            return Judged(_as_before(said), moment, claim, said, handled=True)
+        case Cancelled():
+            return Judged(Skip(Outcome.DISCARDED, h.text_of(said) or "cancelled", undo=True), moment, claim)
         case Discard():
             return Judged(Skip(Outcome.DISCARDED, h.text_of(said)), moment, claim, handled=True)
         case DeadLetter():
@@ -233,6 +172,13 @@ def _judge(case: Case, reply: Returned | Raised) -> Judged:
             return Judged(_failed(case, mistake), moment, claim, mistake, handled=True)
         case _:
             return Judged(Done(said), moment, claim, handled=True)
+
+
+def _as_before(said: GivenUp) -> Skip | Dead:
+    """What an earlier delivery had judged when it began to undo the job, and did not come to an end."""
+    if said.dead.fate == "cancelled":
+        return Skip(Outcome.DISCARDED, said.dead.reason, undo=True)
+    return said.dead
 
 
 def _failed(case: Case, failure: BaseException) -> Retry | Dead:
@@ -285,10 +231,8 @@ def settle(case: Case, judged: Judged) -> Generator[Effect, Any, End]:
             if judged.claim:
                 yield Complete(judged.claim, result)
             return case.end(Outcome.HANDLED)
-        case Skip(outcome, reason):
-            if judged.claim:
-                yield Complete(judged.claim)
-            return case.end(outcome, reason=reason)
+        case Skip():
+            return (yield from _skip(case, judged, judgement))
         case Retry() | Snooze():
             return (yield from _delay(case, judged, judgement))
         case Dead():
@@ -297,83 +241,50 @@ def settle(case: Case, judged: Judged) -> Generator[Effect, Any, End]:
             assert_never(judgement)
 
 
+def _skip(case: Case, judged: Judged, skip: Skip) -> Generator[Effect, Any, End]:
+    if skip.undo:
+        undone = yield from _undo(case, judged, Dead("cancelled", skip.reason))
+        if any(step.error for step in undone):
+            # what a cancelled job has left behind is somebody's to look at
+            dead = Dead("permanent", f"{skip.reason}, and not everything that it had done could be undone")
+            return (yield from _bury(case, judged, dead, undone))
+    if judged.claim:
+        yield Complete(judged.claim)
+    return case.end(skip.outcome, reason=skip.reason)
+
+
+def _undo(case: Case, judged: Judged, dead: Dead) -> Generator[Effect, Any, tuple[Undone, ...]]:
+    """Undo a job's steps, if there can be any: a message that nobody has begun has none."""
+    past = case.past
+    begun = judged.invoked or case.received.redelivered or past.attempt or past.snoozes or past.crashes or past.replays
+    if not case.key or not begun:
+        return ()
+    return tuple((yield Compensate(case.key, h.run_of(past), GivenUp.of(dead, judged.error))) or ())
+
+
 def _delay(case: Case, judged: Judged, judgement: Retry | Snooze) -> Generator[Effect, Any, End]:
     work = case.terms.work
     assert work is not None  # noqa: S101 - without delays nothing is judged to be a Retry or a Snooze
     target = draw(judgement.delay, judged.moment.chance)
     if isinstance(judgement, Retry):
-        ours, outcome, reason = (_retry_headers(case, judged, target.key), Outcome.RETRIED, _reason(judged, "failed"))
+        ours, outcome, reason = (retry_headers(case, judged, target.key), Outcome.RETRIED, reason_of(judged, "failed"))
     else:
-        ours, outcome, reason = (_snooze_headers(case, judgement), Outcome.SNOOZED, judgement.reason)
+        ours, outcome, reason = (snooze_headers(case, judgement), Outcome.SNOOZED, judgement.reason)
     yield Publish(work.retry_exchange, target.key, h.copy_of(case.received, ours, first_seen=case.begun.now))
     yield from _release(judged.claim)
     return case.end(outcome, reason=reason, delay=target.key)
 
 
-def _bury(case: Case, judged: Judged, dead: Dead) -> Generator[Effect, Any, End]:
-    if dead.fate in ("permanent", "exhausted"):
-        yield Compensate(dead.reason)
+def _bury(
+    case: Case, judged: Judged, dead: Dead, undone: tuple[Undone, ...] | None = None
+) -> Generator[Effect, Any, End]:
+    if undone is None:
+        undone = yield from _undo(case, judged, dead)
     work = case.terms.work
     if work is None:
         yield from _release(judged.claim)
-        return case.end(Outcome.REFUSED, reason=_reason(judged, dead.reason), fate=dead.fate)
-    ours = _dead_headers(case, judged, dead)
+        return case.end(Outcome.REFUSED, reason=reason_of(judged, dead.reason), fate=dead.fate)
+    ours = dead_headers(case, judged, dead, undone)
     yield Publish(work.dead_exchange, work.name, h.copy_of(case.received, ours, first_seen=case.begun.now))
     yield from _release(judged.claim)
-    return case.end(Outcome.DEAD, reason=_reason(judged, dead.reason), fate=dead.fate)
-
-
-def _retry_headers(case: Case, judged: Judged, delay: str) -> dict[str, Any]:
-    trouble, attempt = _trouble(case, judged, "failed"), case.past.attempt + 1
-    return {
-        h.ATTEMPT: attempt,
-        h.CRASHES: None,
-        h.SNOOZES: None,
-        h.NOT_BEFORE: None,
-        h.FATE: None,
-        h.ERROR: trouble.header(),
-        h.HISTORY: h.history_with(case.received, trouble, attempt, delay),
-    }
-
-
-def _snooze_headers(case: Case, snooze: Snooze) -> dict[str, Any]:
-    return {
-        h.ATTEMPT: case.past.attempt,
-        h.CRASHES: case.past.crashes,
-        h.SNOOZES: case.past.snoozes + 1,
-        h.NOT_BEFORE: h.format_instant(snooze.until),
-        h.FATE: None,
-    }
-
-
-def _dead_headers(case: Case, judged: Judged, dead: Dead) -> dict[str, Any]:
-    trouble = _trouble(case, judged, dead.reason, kind=dead.fate)
-    attempt = case.past.attempt + (1 if judged.handled else 0)
-    error = trouble.header() | ({"errors": [dict(e) for e in judged.details]} if judged.details else {})
-    return {
-        h.ATTEMPT: attempt,
-        h.CRASHES: case.past.crashes or None,
-        h.NOT_BEFORE: None,
-        h.FATE: dead.fate,
-        h.ERROR: error,
-        h.HISTORY: h.history_with(case.received, trouble, attempt, None),
-    }
-
-
-def _trouble(case: Case, judged: Judged, reason: str, *, kind: str = "") -> h.Trouble:
-    error, at, worker = judged.error, judged.moment.now, case.terms.worker
-    if error is None:
-        return h.Trouble(kind, reason, "", at, worker)
-    return h.Trouble(type(error).__qualname__, h.text_of(error), _story_of(error), at, worker)
-
-
-def _story_of(error: BaseException) -> str:
-    # each piece cut: a text of 300 kB would leave no room for the frames that it follows
-    pieces = traceback.format_exception(error, limit=-30)
-    return "".join(piece if len(piece) <= PIECE_MAX else f"{piece[:PIECE_MAX]}…\n" for piece in pieces)
-
-
-def _reason(judged: Judged, otherwise: str) -> str:
-    if judged.error is None:
-        return otherwise
-    return f"{type(judged.error).__qualname__}: {h.text_of(judged.error)}"[:500]
+    return case.end(Outcome.DEAD, reason=reason_of(judged, dead.reason), fate=dead.fate)

@@ -12,16 +12,19 @@ from functools import partial
 from typing import Any, Final
 
 from amqpkit.brokers.clock import SystemClock
+from amqpkit.deliver.case import Terms
 from amqpkit.deliver.consumer import Consumer, Pace, check_consumers, pace_of
-from amqpkit.deliver.handler import Halt, Handler
+from amqpkit.deliver.handler import Halt, Handler, Tracing
 from amqpkit.deliver.lane import Lane
-from amqpkit.deliver.listening import quiet
+from amqpkit.deliver.listener import JobListener
+from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.payload import decode, registry
+from amqpkit.deliver.running import Cancellations
 from amqpkit.deliver.slot import Slot, Tools
-from amqpkit.deliver.walk import Terms
+from amqpkit.deliver.tracking import check_jobs
 from amqpkit.events import OnEvent, ignore
 from amqpkit.model import Topology
-from amqpkit.ports import Clock, IdempotencyStore, Transport
+from amqpkit.ports import Clock, IdempotencyStore, JobLog, Steps, Subscription, Transport
 
 log = logging.getLogger("amqpkit.worker")
 
@@ -37,6 +40,9 @@ class Worker:
     `grace` in seconds is how long begun messages may finish after `stop`; what has not begun goes back at once.
     `store` makes duplicates harmless: with it a message that was handled is not handled again.
     `overrides` are the command line's prefetch, concurrency and timeout, which beat file and class.
+    `tracing` opens a span around every call of a handler; without it nothing is made.
+    `jobs` is told of payloads with `track=True`, and asked whether they are cancelled; no delivery waits for it.
+    `steps` remembers what `context.step()` has finished.
     """
 
     def __init__(  # noqa: PLR0913 - its parts, each with a default
@@ -51,19 +57,28 @@ class Worker:
         grace: float = 30.0,
         overrides: Mapping[str, Any] | None = None,
         threads: Callable[[int], Executor] | None = None,
+        tracing: Tracing | None = None,
+        jobs: JobLog | None = None,
+        steps: Steps | None = None,
         chance: Callable[[], float] = random.random,
         name: str | None = None,
     ) -> None:
         """Check everything that can be checked without a broker; raises ConsumerError with all that does not fit."""
         self.consumers = tuple(consumers)
         check_consumers(topology, self.consumers)
+        check_jobs(topology, self.consumers)
         self.paces = {c.queue: pace_of(c, topology, overrides=overrides) for c in self.consumers}
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._token = secrets.token_hex(4)  # a restarted container may have the same name and pid
         self._topology, self._transport, self._grace = topology, transport, grace
         self._clock = clock or SystemClock()
         self._halt = Halt()
-        self._tools = Tools(transport, store, self._clock, quiet(on_event), self._halt, chance, set())
+        self._listener = None if jobs is None else JobListener(jobs, clock=self._clock)
+        self._cancellations = None if jobs is None else Cancellations(jobs, self._clock)
+        told = listeners(on_event) if self._listener is None else listeners(on_event, self._listener)
+        self._tools = Tools(
+            transport, store, self._clock, told, self._halt, chance, set(), tracing, self._cancellations, steps
+        )
         self._make_threads = threads or partial(ThreadPoolExecutor, thread_name_prefix="amqpkit")
         self._pools: list[Executor] = []
         self._lanes: list[Lane] = []
@@ -73,6 +88,12 @@ class Worker:
     def ready(self) -> bool:
         """Whether every queue is being consumed and no copy is held."""
         return bool(self._lanes) and not self._stop.is_set() and all(lane.ready for lane in self._lanes)
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription | None]:
+        """The consumer of each queue; None before it has begun."""
+        started = {lane.queue: lane.subscription for lane in self._lanes}
+        return {consumer.queue: started.get(consumer.queue) for consumer in self.consumers}
 
     @property
     def abandoned(self) -> bool:
@@ -101,6 +122,7 @@ class Worker:
             await self._drain()
         finally:
             await asyncio.shield(self._close())
+            await asyncio.shield(self._end_jobs())
 
     def _lane(self, consumer: Consumer[Any]) -> Lane:
         pace: Pace = self.paces[consumer.queue]
@@ -130,6 +152,7 @@ class Worker:
             never_retry=consumer.never_retry,
             lease=(timeout or LEASE_SLACK) + LEASE_SLACK,
             worker=self.name,
+            tracked=frozenset(name for name, cls in known.items() if cls.payload_track),
         )
 
     async def _until_stopped(self) -> None:
@@ -173,6 +196,12 @@ class Worker:
         await asyncio.gather(*(lane.close() for lane in self._lanes), return_exceptions=True)
         for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _end_jobs(self) -> None:
+        if self._cancellations is not None:
+            await self._cancellations.close()
+        if self._listener is not None:
+            await self._listener.close()
 
     async def _settled(self) -> None:
         await asyncio.gather(*(lane.finished() for lane in self._lanes), return_exceptions=True)

@@ -12,6 +12,8 @@ from amqpkit.brokers.memory.holding import HoldingStore
 from amqpkit.brokers.memory.ledger import Movement
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.listener import JobListener
+from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.deliver.worker import Worker
@@ -20,12 +22,15 @@ from amqpkit.model import Message, Topology
 from amqpkit.operate.apply import apply
 from amqpkit.ports import IdempotencyStore
 from amqpkit.stores.memory import MemoryStore
+from amqpkit.stores.memory_jobs import MemoryJobLog
+from amqpkit.stores.memory_steps import MemorySteps
 
 
 class Simulator:
     """A broker, an applied topology and a running worker, all in memory; an async context manager.
 
     `version` is the RabbitMQ to be like (`4.3` or `4.0`), `events` everything the kit has told, in order.
+    `jobs` and `steps` know of payloads with `track=True`, and of what `context.step()` has finished.
     Handlers that wait must wait with `clock.sleep`, or real time passes.
     """
 
@@ -46,9 +51,19 @@ class Simulator:
         self.topology, self.clock, self.events = topology, VirtualClock(), list[Event]()
         self.broker = MemoryBroker(self.clock, version=version, observe=observe)
         self.transport = MemoryTransport(self.broker, on_event=self.events.append)
-        self.publisher = Publisher(topology, self.transport, clock=self.clock, on_event=self.events.append)
+        self.jobs, self.steps = MemoryJobLog(self.clock), MemorySteps()
+        self._listener = JobListener(self.jobs, clock=self.clock)
+        self.publisher = Publisher(
+            topology, self.transport, clock=self.clock, on_event=listeners(self.events.append, self._listener)
+        )
         self._consumers = tuple(consumers)
-        self._settings: dict[str, Any] = {"name": "simulator", "chance": chance, **(worker or {})}
+        self._settings: dict[str, Any] = {
+            "name": "simulator",
+            "chance": chance,
+            "jobs": self.jobs,
+            "steps": self.steps,
+            **(worker or {}),
+        }
         self.worker: Worker | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -64,6 +79,7 @@ class Simulator:
         """Stop the worker and end the transport; raises what the worker raised."""
         try:
             await self.stop_worker()
+            await self._listener.close()
         finally:
             await self.transport.close()
 

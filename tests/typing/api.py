@@ -84,6 +84,51 @@ class Mail(Consumer[EmailSend | EmailCancel], queue="email"):
                 raise RetryAfter(datetime(2030, 1, 1, tzinfo=UTC))
 
 
+class Import(Payload, type="csv.import", track=True):
+    """A job."""
+
+    file: str
+
+
+class Imports(Consumer[Import], queue="imports"):
+    """Steps and progress."""
+
+    errors = {  # noqa: RUF012 - the base class says that it is a class variable
+        TimeoutError: "busy",
+        ValueError: ("bad-input", "The file has a mistake: {error}."),
+    }
+
+    async def handle(self, payload: Import, context: Context) -> None:
+        """Await a step that is async, and one that is not."""
+        assert_type(await context.step("write", self.write, payload, compensate=self.delete), int)
+        assert_type(await context.step("index", self.index, compensate=self.drop, inside=object()), str)
+        context.progress(0.6, "1,200 of 2,000 rows")
+        context.raise_if_cancelled()
+        assert_type(context.cancelled, bool)
+
+    async def write(self, payload: Import) -> int:
+        """Write rows."""
+        return len(payload.file)
+
+    def index(self) -> str:
+        """Blocks."""
+        return "index"
+
+    async def delete(self, rows: int, context: Context) -> None:
+        """Undo."""
+
+    def drop(self, name: str, context: Context) -> None:
+        """Undo."""
+
+
+class ImportsInThread(Consumer[Import], queue="imports"):
+    """Steps in a thread."""
+
+    def handle(self, payload: Import, context: Context) -> None:
+        """Do a step."""
+        assert_type(context.step_blocking("count", len, payload.file), int)
+
+
 async def publish(publisher: Publisher) -> None:
     """Publish in full."""
     assert_type(await publisher.publish(EmailSend(to="a@example.com")), str)

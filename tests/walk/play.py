@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from amqpkit.deliver.case import End, Terms
 from amqpkit.deliver.drive import drive_blocking
 from amqpkit.deliver.effects import (
     Claim,
@@ -17,7 +18,7 @@ from amqpkit.deliver.effects import (
     Returned,
     Stopped,
 )
-from amqpkit.deliver.walk import End, Terms, walk
+from amqpkit.deliver.walk import walk
 from amqpkit.events import Outcome
 from amqpkit.model import Properties
 from amqpkit.ports import Claimed, Hold

@@ -9,17 +9,20 @@ import pytest
 from pydantic import field_validator
 
 from amqpkit import DeadLetter, Discard, Payload, RetryAfter
+from amqpkit.deliver import headers as h
+from amqpkit.deliver.case import End, Terms
 from amqpkit.deliver.effects import (
     Ack,
     Compensate,
     Complete,
+    GivenUp,
     Release,
 )
 from amqpkit.deliver.payload import decode, registry
-from amqpkit.deliver.walk import End, Terms
+from amqpkit.deliver.retry import Dead
 from amqpkit.events import Outcome
 from tests.walk.play import BURIED, EARLY, INVOKE, KEY, check_dead, failure, got, play
-from tests.walk.world import WORK, terms
+from tests.walk.world import START, WORK, terms
 
 # --- dead ------------------------------------------------------------------------------------------------
 
@@ -28,7 +31,8 @@ def test_used_up_attempts_are_exhausted_after_compensation() -> None:
     hands, end = play(got({"amqpkit-attempt": 2}), raises=failure())
 
     assert hands.names == BURIED
-    assert hands.effects[2] == Compensate("attempt 3 of 3 failed")
+    given_up = GivenUp(Dead("exhausted", "attempt 3 of 3 failed"), "ConnectionError", "the provider is down")
+    assert hands.effects[2] == Compensate(KEY, "0.2", given_up)
     assert hands.effects[4] == Release(KEY)
     check_dead(hands, end, "exhausted")
     assert hands.headers["amqpkit-attempt"] == end.attempt == 3
@@ -56,7 +60,9 @@ def test_a_dead_letter_is_permanent_said_or_raised(how: str, verdict: DeadLetter
     hands, end = play(got(), **script)
 
     assert hands.names == BURIED
-    assert hands.effects[2] == Compensate(text or "the handler gave it up")
+    compensate = hands.effects[2]
+    assert isinstance(compensate, Compensate)
+    assert compensate.given_up.dead == Dead("permanent", text or "the handler gave it up")
     check_dead(hands, end, "permanent")
     assert hands.headers["amqpkit-error"]["message"] == text
     assert hands.headers["amqpkit-attempt"] == 1
@@ -152,6 +158,8 @@ def test_a_discarded_message_without_key_is_acked() -> None:
         ({"x-acquired-count": 29}, True, False),
         ({"x-acquired-count": 30}, True, True),
         ({"x-acquired-count": 30}, False, False),
+        ({"x-acquired-count": 30, "amqpkit-published-at": "2020-01-01T00:00:00Z"}, True, True),
+        ({"x-acquired-count": 30, "amqpkit-published-at": h.format_instant(START)}, True, False),  # looked at, not lost
     ],
 )
 def test_a_message_that_kills_its_workers_is_crashed_and_the_handler_not_called(
@@ -160,7 +168,8 @@ def test_a_message_that_kills_its_workers_is_crashed_and_the_handler_not_called(
     hands, end = play(got(headers, redelivered=redelivered))
 
     if dead:
-        assert hands.names == EARLY
+        # its steps are undone, if it was ever begun: a redelivered one may have been
+        assert hands.names == (["Compensate", *EARLY] if redelivered or headers == {"amqpkit-crashes": 3} else EARLY)
         check_dead(hands, end, "crashed")
         assert hands.headers["amqpkit-error"]["type"] == "crashed"
         assert "x-delivery-count" not in hands.headers

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from amqpkit import DeadLetter, Discard, RetryAfter
+from amqpkit.deliver.case import End
 from amqpkit.deliver.drive import drive, drive_blocking
 from amqpkit.deliver.effects import (
     Claim,
@@ -20,7 +21,7 @@ from amqpkit.deliver.effects import (
     Publish,
     Release,
 )
-from amqpkit.deliver.walk import End, walk
+from amqpkit.deliver.walk import walk
 from amqpkit.errors import MessageTooLarge
 from amqpkit.events import Outcome
 from amqpkit.ports import Claimed, Hold

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from amqpkit import RetryAfter
+from amqpkit.deliver.case import End
 from amqpkit.deliver.drive import drive_blocking
 from amqpkit.deliver.effects import (
     Invoke,
     Moment,
     Release,
 )
-from amqpkit.deliver.walk import End
 from amqpkit.errors import LeaseLost, StoreUnavailable
 from amqpkit.events import Outcome
 from amqpkit.model import Properties

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from amqpkit import DeadLetter, RetryAfter
+from amqpkit.deliver.case import End
 from amqpkit.deliver.drive import drive_blocking
 from amqpkit.deliver.effects import (
     Claim,
@@ -17,7 +18,6 @@ from amqpkit.deliver.effects import (
     Release,
 )
 from amqpkit.deliver.headers import encoded_size
-from amqpkit.deliver.walk import End
 from amqpkit.events import Outcome
 from amqpkit.model import Delay, DelayQueue, Message, Properties, Verdict
 from amqpkit.ports import Claimed, Hold

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from amqpkit import Payload
+from amqpkit.deliver.case import Terms
 from amqpkit.deliver.effects import (
     Ack,
     Claim,
@@ -24,7 +25,7 @@ from amqpkit.deliver.effects import (
     Returned,
 )
 from amqpkit.deliver.payload import decode
-from amqpkit.deliver.walk import Terms, walk
+from amqpkit.deliver.walk import walk
 from amqpkit.model import DeadLetter, Delay, DelayQueue, Message, Properties, RetryAfter, WorkQueue
 from amqpkit.ports import Claimed, Hold
 

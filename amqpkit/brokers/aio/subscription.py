@@ -109,6 +109,7 @@ class AioSubscription:
         self._backoff = Backoff(clock, CONSUME_AGAIN)
         self._epoch: Epoch | None = None
         self._paused = False
+        self.closed = False
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeper: asyncio.Task[None] | None = None
@@ -129,6 +130,11 @@ class AioSubscription:
         return self._epoch is not None and self._epoch.inlet.stands and not self._paused
 
     @property
+    def tag(self) -> str:
+        """The consumer tag under which the broker lists us."""
+        return self._epoch.inlet.tag if self._epoch is not None else ""
+
+    @property
     def ended(self) -> asyncio.Future[None]:
         """Done when the transport has given up for good: it carries the BrokerError."""
         return self._ended
@@ -147,6 +153,7 @@ class AioSubscription:
         await self._stop()
         if self._epoch is not None:
             await self._epoch.end()
+        self.closed = True
 
     async def _stop(self) -> None:
         if self._keeper is not None:

@@ -81,7 +81,8 @@ class AioTransport:
         session = await self._consuming_session()
         subscription = AioSubscription(session, Order(queue, prefetch, deliver), self._on_event, self._clock)
         await subscription.start()
-        self._subscriptions.append(subscription)
+        # whoever looks into a queue now and then for weeks must not be remembered for each time
+        self._subscriptions = [*(each for each in self._subscriptions if not each.closed), subscription]
         return subscription
 
     async def depth(self, queue: str) -> int:

@@ -217,6 +217,11 @@ class Inlet(Channel):
         self._inner.on_consumer_cancel_callbacks.add(lambda _frame: self.end(cancelled))
         self._tag = await self._consume(prefetch, deliver)
 
+    @property
+    def tag(self) -> str:
+        """The consumer's tag."""
+        return self._tag
+
     @guarded
     async def cancel(self) -> None:
         """Stop deliveries; what was delivered can still be settled. Raises one of faults.TROUBLE."""

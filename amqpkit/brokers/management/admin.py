@@ -1,7 +1,7 @@
 """The Admin port on RabbitMQ's management API."""
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from operator import attrgetter, itemgetter
 from types import TracebackType
@@ -14,7 +14,7 @@ from amqpkit.brokers.management import refusal, wire
 from amqpkit.brokers.management.client import Answer, Client
 from amqpkit.errors import AccessRefused, BrokerError, Refused
 from amqpkit.model import Binding, DeclaredObject, Policy, Queue, Topology
-from amqpkit.ports import BrokerInfo
+from amqpkit.ports import BrokerInfo, ListedConsumer, QueueFigures
 
 # The most that RabbitMQ allows; 501 is answered 400.
 _PAGE: Final = 500
@@ -91,6 +91,16 @@ class ManagementAdmin:
         """Read the operator policies, which RabbitMQ merges over the policies."""
         return tuple(wire.policy(item) for item in await self._list("operator-policies"))
 
+    async def figures(self) -> Mapping[str, QueueFigures]:
+        """Read what the broker counts of each queue; see `ports.Statistics`."""
+        columns = "name,messages_ready,messages_unacknowledged,message_stats,head_message_timestamp,delivery_limit"
+        items, _ = await self._pages(columns=columns, msg_rates_age=60, msg_rates_incr=5)
+        return {item["name"]: wire.figures(item) for item in items}
+
+    async def consumers(self) -> Sequence[ListedConsumer]:
+        """List who consumes; see `ports.Statistics`."""
+        return [wire.consumer(item) for item in await self._list("consumers")]
+
     async def create(self, wanted: DeclaredObject) -> None:
         """Declare an object; an equal one is left alone, a policy is overwritten.
 
@@ -160,20 +170,18 @@ class ManagementAdmin:
         """
         found: dict[str, Queue] = {}
         for _ in range(_LISTINGS):
-            items, total = await self._pages()
+            # Statistics would make the listing slow, and seconds old.
+            items, total = await self._pages(disable_stats="true")
             found |= {item["name"]: wire.queue(item) for item in items if not item.get("internal")}
             if len({item["name"] for item in items}) == total:
                 break
         return tuple(each for each in found.values() if not each.exclusive and not wire.is_the_brokers_own(each.name))
 
-    async def _pages(self) -> tuple[list[Mapping[str, Any]], int]:
+    async def _pages(self, **query: str | int) -> tuple[list[Mapping[str, Any]], int]:
         items: list[Mapping[str, Any]] = []
         page, pages, total = 1, 1, 0
         while page <= pages:
-            # Statistics would make the listing slow, and seconds old.
-            answer = await self._client.ask(
-                "GET", "queues", self.vhost, disable_stats="true", page=page, page_size=_PAGE
-            )
+            answer = await self._client.ask("GET", "queues", self.vhost, page=page, page_size=_PAGE, **query)
             if answer.status == HTTPStatus.BAD_REQUEST and page > 1:
                 break  # page_out_of_range: queues went while we read
             if not answer.fine or answer.body is None:

@@ -1,10 +1,12 @@
 """Between the model and the management API's JSON. Pure."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
 from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue
+from amqpkit.ports import ListedConsumer, QueueFigures
 
 _LETTER: Final = {"queue": "q", "exchange": "e"}
 DOTS: Final = frozenset({".", ".."})
@@ -132,6 +134,33 @@ def policy(item: Mapping[str, Any]) -> Policy:
         apply_to=item["apply-to"],
         priority=item["priority"],
     )
+
+
+def figures(item: Mapping[str, Any]) -> QueueFigures:
+    """Read a queue's figures of a listing with statistics; a young or an idle queue lacks some."""
+    stats, head = item.get("message_stats", {}), item.get("head_message_timestamp")
+    return QueueFigures(
+        ready=item.get("messages_ready", 0),
+        unacked=item.get("messages_unacknowledged", 0),
+        acked=stats.get("ack"),
+        ack_rate=_rate(stats, "ack"),
+        publish_rate=_rate(stats, "publish"),
+        head=datetime.fromtimestamp(head, UTC) if isinstance(head, int) else None,
+        unlimited=item["delivery_limit"] == "unlimited" if "delivery_limit" in item else None,
+    )
+
+
+def _rate(stats: Mapping[str, Any], what: str) -> float | None:
+    details = stats.get(f"{what}_details", {})
+    rate = details.get("avg_rate", details.get("rate"))
+    return None if rate is None else float(rate)
+
+
+def consumer(item: Mapping[str, Any]) -> ListedConsumer:
+    """Read a consumer of a listing; its timeout is in milliseconds there."""
+    timeout = item.get("consumer_timeout")
+    seconds = timeout / 1000 if isinstance(timeout, int) else None
+    return ListedConsumer(item["queue"]["name"], item["consumer_tag"], seconds)
 
 
 def _plain(value: Any) -> Any:

@@ -1,8 +1,10 @@
 """`ports.Admin` on the in-memory broker."""
 
+from collections.abc import Mapping, Sequence
+
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.model import DeclaredObject, Topology
-from amqpkit.ports import BrokerInfo
+from amqpkit.ports import BrokerInfo, ListedConsumer, QueueFigures
 
 
 class MemoryAdmin:
@@ -39,6 +41,22 @@ class MemoryAdmin:
             vhost=vhost.name,
         )
 
+    async def figures(self) -> Mapping[str, QueueFigures]:
+        """Count what is ready and unacked; see `ports.Statistics`. Rates and totals are not kept."""
+        queues = self._broker.vhost.queues
+        return {
+            name: QueueFigures(len(q.line), len(q.unacked), unlimited=q.settings.delivery_limit is None)
+            for name, q in queues.items()
+        }
+
+    async def consumers(self) -> Sequence[ListedConsumer]:
+        """List who consumes; see `ports.Statistics`."""
+        return [
+            ListedConsumer(queue.name, consumer.tag, _seconds(queue.settings.consumer_timeout))
+            for queue in self._broker.vhost.queues.values()
+            for consumer in queue.consumers
+        ]
+
     async def create(self, wanted: DeclaredObject) -> None:
         """Declare an object; raises Refused, NotModelled."""
         self._broker.declare(wanted)
@@ -49,3 +67,7 @@ class MemoryAdmin:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import count
 from typing import TYPE_CHECKING
 
 from amqpkit.brokers.memory.stored import Stored
@@ -24,6 +25,8 @@ class Fate(Enum):
     UNKNOWN = auto()
     """The channel went before a confirm came: the message may be stored."""
 
+
+_TAGS = count(1)
 
 Told = Callable[[Fate, str], None]
 """Hears of a publish's fate, with the broker's words."""
@@ -52,6 +55,7 @@ class Consumer:
     cancelled: Callable[[str], None]
     unsettled: int = 0
     overdue: int = 0
+    tag: str = field(default_factory=lambda: f"memory-{next(_TAGS)}")
 
     @property
     def has_credit(self) -> bool:

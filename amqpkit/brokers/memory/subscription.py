@@ -90,6 +90,11 @@ class MemorySubscription:
         """Whether the broker delivers to us now."""
         return self._consumer is not None
 
+    @property
+    def tag(self) -> str:
+        """The consumer tag under which the broker lists us."""
+        return self._consumer.tag if self._consumer else ""
+
     def start(self, connection: Connection) -> None:
         """Consume on a new channel; raises QueueMissing."""
         self._connection = connection

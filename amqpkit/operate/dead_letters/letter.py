@@ -98,7 +98,7 @@ def read_letter(received: Received, *, work: WorkQueue | None) -> Letter:
 
 
 def _ours(letter: Letter, received: Received, fate: str, error: Mapping[str, Any]) -> Letter:
-    at = h.parse_instant(error.get("at"))
+    at = h.read_instant(error.get("at"))
     # the dead-letter exchange is named after the queue, and the copy is sent with the queue's name as its key
     named = received.routing_key if received.exchange == f"{received.routing_key}.dlx" else None
     return replace(
@@ -125,7 +125,7 @@ def _history(headers: Mapping[str, Any]) -> tuple[HistoryLine, ...]:
         return ()
     return tuple(
         HistoryLine(
-            at=h.parse_instant(line.get("at")),
+            at=h.read_instant(line.get("at")),
             attempt=_count(line, "attempt"),
             type=_str(line, "type")[:200],
             message=_str(line, "message"),

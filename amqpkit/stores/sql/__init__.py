@@ -7,7 +7,9 @@ except ImportError as error:
         "a store in a database needs SQLAlchemy: pip install 'amqpkit[sqlite]' or 'amqpkit[postgres]'"
     ) from error
 
+from amqpkit.stores.sql.jobs import SqlJobLog
 from amqpkit.stores.sql.statements import metadata
+from amqpkit.stores.sql.steps import SqlSteps
 from amqpkit.stores.sql.store import SqlStore
 
-__all__ = ["SqlStore", "metadata"]
+__all__ = ["SqlJobLog", "SqlSteps", "SqlStore", "metadata"]

@@ -43,7 +43,9 @@ def translated(store: str) -> Iterator[None]:
         if is_outage(error):
             raise StoreUnavailable(f"{store} cannot be asked: {_said(error.orig or error)}") from error
         if misses_table(error):
-            error.add_note(f"{store} has no table of claims: call `await store.prepare()` once before its first use")
+            error.add_note(
+                f"{store} has not the table that this needs: call `await store.prepare()` once before its first use"
+            )
         raise
 
 

@@ -12,6 +12,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
+from amqpkit.stores.sql.tables import jobs_table, steps_table
+
 TABLE: Final = "amqpkit_claims"
 PURGED_AT_ONCE: Final = 500
 
@@ -50,8 +52,10 @@ def claims_table(metadata: sa.MetaData, name: str = TABLE, schema: str | None = 
 
 
 metadata: Final = sa.MetaData()
-"""The default table, for users who run their own Alembic: add it to `target_metadata`."""
+"""The default tables, for users who run their own Alembic: add them to `target_metadata`."""
 claims_table(metadata)
+jobs_table(metadata)
+steps_table(metadata)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A block in the caller's transaction that completes a claim right before the commit: both happen, or neither.
+"""A block in the caller's transaction that completes a claim, or a step, right before the commit: both, or neither.
 
 Written once for synchronous connections and sessions; the async ones run it on their synchronous core.
 """
@@ -6,7 +6,7 @@ Written once for synchronous connections and sessions; the async ones run it on 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -57,12 +57,22 @@ class Completion:
         raise LeaseLost(f'rolled back: another worker has {"done" if row.done else "taken over"} "{self.key}"')
 
 
+class Ending(Protocol):
+    """What is written right before the commit; the store and dialect say where it belongs."""
+
+    @property
+    def store(self) -> str: ...  # noqa: D102 - the protocol's docstring covers it
+    @property
+    def dialect(self) -> str: ...  # noqa: D102
+    def run(self, connection: sa.Connection) -> None: ...  # noqa: D102
+
+
 class _Block:
     """The transaction from its beginning to its end, on a connection or session."""
 
     __slots__ = ("_begun", "_completion")
 
-    def __init__(self, completion: Completion) -> None:
+    def __init__(self, completion: Ending) -> None:
         self._completion = completion
         self._begun: object = None
 
@@ -86,18 +96,14 @@ class _Block:
     def _check(self, connection: sa.Connection) -> None:
         dialect: Any = connection.dialect
         if dialect.name != self._completion.dialect:
-            raise TypeError(
-                f"a transaction in {dialect.name} cannot complete a claim in {self._completion.store}; {_ELSEWHERE}"
-            )
+            raise TypeError(f"a transaction in {dialect.name} cannot write to {self._completion.store}; {_ELSEWHERE}")
         if dialect.detect_autocommit_setting(connection.connection.dbapi_connection):
             raise TypeError("transaction() needs an engine with transactions; this one is set to AUTOCOMMIT")
 
     def finish(self, target: Workplace) -> None:
         with self._or_undone(target):
             if target.get_transaction() is not self._begun:
-                raise RuntimeError(
-                    "the block ended its transaction itself: its claim cannot be completed in it any more"
-                )
+                raise RuntimeError("the block ended its transaction itself: nothing can be completed in it any more")
             if isinstance(target, Session):
                 target.flush()
             with translated(self._completion.store):
@@ -121,7 +127,7 @@ class _Block:
 class _Sync:
     """`with store.transaction(...)`."""
 
-    def __init__(self, target: sa.Engine | Workplace, completion: Completion) -> None:
+    def __init__(self, target: sa.Engine | Workplace, completion: Ending) -> None:
         self._target, self._store, self._block = target, completion.store, _Block(completion)
         self._work: Workplace | None = None
 
@@ -156,7 +162,7 @@ class _Sync:
 class _Async:
     """`async with store.transaction(...)`."""
 
-    def __init__(self, target: AsyncEngine | AsyncConnection | AsyncSession, completion: Completion) -> None:
+    def __init__(self, target: AsyncEngine | AsyncConnection | AsyncSession, completion: Ending) -> None:
         self._target, self._store, self._block = target, completion.store, _Block(completion)
         self._work: AsyncConnection | AsyncSession | None = None
 
@@ -188,7 +194,7 @@ class _Async:
         """Never reached."""
 
 
-def begin(target: Any, completion: Completion) -> Transaction:
+def begin(target: Any, completion: Ending) -> Transaction:
     """Wrap a target as it is: sync or async. Raises TypeError when it is nothing of SQLAlchemy's."""
     if isinstance(target, sa.Engine | sa.Connection | Session):
         return _Sync(target, completion)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqpkit.deliver.consumer import Context
+from amqpkit.deliver.context import Context
 from amqpkit.deliver.payload import Payload
 
 

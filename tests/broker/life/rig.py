@@ -18,7 +18,8 @@ from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.management.admin import ManagementAdmin
 from amqpkit.declare.compiler import compile_topology
 from amqpkit.declare.spec.parsing import parse
-from amqpkit.deliver.consumer import Consumer, Context
+from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.context import Context
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.deliver.worker import Worker
 from amqpkit.events import Event, Settled

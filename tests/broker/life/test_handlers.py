@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from pika.spec import BasicProperties
 
-from amqpkit.deliver.consumer import Consumer, Context
+from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.context import Context
 from amqpkit.deliver.payload import Payload
 from amqpkit.events import Begun, ConnectionLost, ConsumerLost
 from amqpkit.model import RetryAfter

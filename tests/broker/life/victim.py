@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from amqpkit.brokers.aio.transport import AioTransport
-from amqpkit.deliver.consumer import Consumer, Context
+from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.context import Context
 from amqpkit.deliver.worker import Worker
 from amqpkit.events import Consuming, DuplicateWindow, Event
 from amqpkit.model import Message, Topology

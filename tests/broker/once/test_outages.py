@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from amqpkit.deliver import worker as worker_module
-from amqpkit.deliver.consumer import Consumer, Context
+from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.context import Context
 from amqpkit.events import ClaimLost, Settled, StoreDown
 from amqpkit.stores import open_store
 from tests.broker.life.notes import Note

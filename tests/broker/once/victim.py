@@ -14,7 +14,8 @@ from typing import Any
 
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.deliver import worker as worker_module
-from amqpkit.deliver.consumer import Consumer, Context
+from amqpkit.deliver.consumer import Consumer
+from amqpkit.deliver.context import Context
 from amqpkit.deliver.worker import Worker
 from amqpkit.events import Begun, ClaimLost, Consuming, DuplicateWindow, Event, Settled, StoreDown
 from amqpkit.model import Message, Topology

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar, Union
 import pytest
 
 from amqpkit import Consumer, Context, Payload
-from amqpkit.deliver.consumer import Pace, Setting, check_consumers, context_of, pace_of
+from amqpkit.deliver.consumer import Pace, Setting, check_consumers, pace_of
+from amqpkit.deliver.context import context_of
 from amqpkit.deliver.headers import Past
 from amqpkit.errors import ConsumerError
 from amqpkit.model import Consume, Policy, Properties, Queue, Topology, WorkQueue

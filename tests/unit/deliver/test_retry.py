@@ -24,6 +24,7 @@ from amqpkit.deliver.retry import (
     instant_of,
     put_off,
     put_off_within_bound,
+    without_looks,
 )
 from amqpkit.model import Delay, DelayQueue
 from tests.walk.world import delay
@@ -196,3 +197,19 @@ def test_each_queue_of_a_delay_is_drawn_alike(chance: float, expected: str) -> N
 
 def test_a_delay_without_jitter_has_one_queue_to_draw() -> None:
     assert {draw(delay(10), chance / 10).key for chance in range(10)} == {"10s"}
+
+
+@pytest.mark.parametrize(
+    ("published", "lease", "left"),
+    [
+        (NOW - timedelta(hours=1), None, 2),
+        (NOW - timedelta(hours=1), 60.0, 60),
+        (NOW - timedelta(hours=50), None, 100),
+        (NOW - timedelta(days=30), None, 500),
+        (NOW + timedelta(hours=1), None, 500),
+        ((NOW - timedelta(hours=1)).replace(tzinfo=None), None, 500),
+        (None, None, 500),
+    ],
+)
+def test_a_message_that_was_only_looked_at_did_not_lose_its_leases(published, lease, left) -> None:
+    assert without_looks(Past(crashes=1, acquired=500), published, NOW, lease) == Past(crashes=1, acquired=left)

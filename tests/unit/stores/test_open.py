@@ -88,4 +88,4 @@ def test_opening_a_store_in_memory_loads_no_database():
 
 
 def test_the_table_is_there_for_users_who_run_their_own_migrations():
-    assert list(metadata.tables) == ["amqpkit_claims"]
+    assert list(metadata.tables) == ["amqpkit_claims", "amqpkit_jobs", "amqpkit_steps"]

@@ -1,0 +1,62 @@
+"""What is known of jobs, in this process's memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from amqpkit.jobs import Change, Job, JobQuery, merge
+from amqpkit.ports import Clock
+
+ROOM: Final = 10_000
+"""Jobs; the oldest that have ended make room for others."""
+
+
+class MemoryJobLog:
+    """A `JobLog` that all workers and publishers of one process share; what it knows ends with the process."""
+
+    def __init__(self, clock: Clock | None = None, *, room: int = ROOM) -> None:
+        """Tell time by `clock`, the machine's if there is none; know at most `room` jobs that have ended."""
+        self._clock, self._room = clock, room
+        self._jobs: dict[str, Job] = {}
+
+    def __repr__(self) -> str:
+        return f"MemoryJobLog({len(self._jobs)} jobs)"
+
+    async def prepare(self) -> None:
+        """Nothing is to be made."""
+
+    async def record(self, changes: Sequence[Change]) -> int:
+        """Take news in."""
+        late = 0
+        for change in changes:
+            self._jobs[change.id], ignored = merge(self._jobs.get(change.id), change)
+            late += ignored
+        if len(self._jobs) > self._room * 1.1:
+            self._make_room()
+        return late
+
+    async def get(self, job: str) -> Job | None:
+        """Look one up."""
+        return self._jobs.get(job)
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        """Look several up, the newest first."""
+        found = [job for job in self._jobs.values() if query.matches(job)]
+        return sorted(found, key=lambda job: (job.created, job.id), reverse=True)[: query.limit]
+
+    async def cancel(self, job: str) -> Job | None:
+        """Ask that it be given up, unless it has ended."""
+        found = self._jobs.get(job)
+        if found is not None and not found.state.final and found.cancel_requested is None:
+            now = datetime.now(UTC) if self._clock is None else self._clock.now()
+            found = self._jobs[job] = replace(found, cancel_requested=now)
+        return found
+
+    async def close(self) -> None:
+        """Nothing is open; what is known stays known."""
+
+    def _make_room(self) -> None:
+        ended = sorted((job for job in self._jobs.values() if job.state.final), key=lambda job: job.updated)
+        for job in ended[: len(self._jobs) - self._room]:
+            del self._jobs[job.id]
