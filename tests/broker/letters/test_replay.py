@@ -76,7 +76,7 @@ async def test_a_letter_for_a_queue_that_does_not_exist_stays(broker):
         for message in THREE:
             await rig.transport.publish("", "work.dlq", message)
 
-        report = await replay(rig.transport, "work.dlq", Order("r", to="wrok"), work=WORK, clock=CLOCK)
+        report = await replay(rig.transport, "work.dlq", Order("r", to="nowhere"), work=WORK, clock=CLOCK)
 
         assert (report.replayed, report.failed, report.complete) == (0, 3, False)
         assert await rig.ready("work.dlq") == 3
