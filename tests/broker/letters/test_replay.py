@@ -169,6 +169,21 @@ async def test_a_replay_whose_letters_all_die_again_ends(broker):
         } == {(1, "r")}
 
 
+async def test_what_a_full_queue_refuses_is_still_here(broker, admin):
+    """Whoever acks before the confirm loses it."""
+    async with applied(broker) as rig:
+        ids = await bury(rig.transport, numbered(300))
+        full = {"x-queue-type": "quorum", "x-max-length": 10, "x-overflow": "reject-publish"}
+        await admin.create(Queue("small", arguments=full))
+
+        report = await replay(rig.transport, "work.dlq", Order("r", to="small"), work=WORK, clock=CLOCK)
+
+        assert "failures in a row" in report.trouble
+        went = await ids_in(rig.transport, "small")
+        assert report.replayed == len(went) < 300
+        assert await ids_in(rig.transport, "work.dlq") == [each for each in ids if each not in set(went)]
+
+
 async def test_what_is_passed_over_stays_in_order(broker):
     async with applied(broker) as rig:
         ids = await bury(rig.transport, numbered(700))
