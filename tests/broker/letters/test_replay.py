@@ -76,7 +76,7 @@ async def test_a_letter_for_a_queue_that_does_not_exist_stays(broker):
         for message in THREE:
             await rig.transport.publish("", "work.dlq", message)
 
-        report = await replay(rig.transport, "work.dlq", Order("r", to="wrok"), work=WORK, clock=CLOCK)
+        report = await replay(rig.transport, "work.dlq", Order("r", to="nowhere"), work=WORK, clock=CLOCK)
 
         assert (report.replayed, report.failed, report.complete) == (0, 3, False)
         assert await rig.ready("work.dlq") == 3
@@ -167,6 +167,21 @@ async def test_a_replay_whose_letters_all_die_again_ends(broker):
             (letter.properties.headers["amqpkit-replays"], letter.properties.headers["amqpkit-replay-run"])
             for letter in letters
         } == {(1, "r")}
+
+
+async def test_what_a_full_queue_refuses_is_still_here(broker, admin):
+    """Whoever acks before the confirm loses it."""
+    async with applied(broker) as rig:
+        ids = await bury(rig.transport, numbered(300))
+        full = {"x-queue-type": "quorum", "x-max-length": 10, "x-overflow": "reject-publish"}
+        await admin.create(Queue("small", arguments=full))
+
+        report = await replay(rig.transport, "work.dlq", Order("r", to="small"), work=WORK, clock=CLOCK)
+
+        assert "failures in a row" in report.trouble
+        went = await ids_in(rig.transport, "small")
+        assert report.replayed == len(went) < 300
+        assert await ids_in(rig.transport, "work.dlq") == [each for each in ids if each not in set(went)]
 
 
 async def test_what_is_passed_over_stays_in_order(broker):

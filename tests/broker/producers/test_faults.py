@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 
+import pytest
+
 from amqpkit.deliver.outgoing import Outcome
 from amqpkit.deliver.payload import Payload
 from amqpkit.errors import BrokerBlocked, PublishTimeout, PublishUncertain
@@ -131,6 +133,8 @@ async def test_nothing_confirmed_is_missing_and_what_is_uncertain_is_named(own_b
         assert run.pressures == [1.0]
         assert any(isinstance(o.error, BrokerBlocked) and "low on memory" in str(o.error) for o in run.outcomes)
 
+    assert "held" not in await contents(own_broker, "spare"), "nothing is sent to a broker that does not read"
+
     killed = [Run(run.producer, run.queue.replace("alarmed", "killed")) for run in crew]
     for fates in await through(killed, own_broker, own_broker.kill, own_broker.start, lasts=no_time, early=False):
         assert fates[Fate.CONFIRMED] >= BEFORE
@@ -144,6 +148,8 @@ async def closes_in_time(topology: Topology, broker: Broker, kind: str) -> None:
     payload = payload_of("spare")
     waiting = [asyncio.create_task(producer.publish(payload(n=n))) for n in range(3)]
     await until(lambda: producer.pressure == 1.0)
+    with pytest.raises(BrokerBlocked, match="low on memory"):
+        await producer.publish(payload(n=3), message_id="held", timeout=0.3)
     begun = time.monotonic()
     await producer.close()
     assert time.monotonic() - begun < 5

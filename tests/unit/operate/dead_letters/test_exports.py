@@ -117,10 +117,10 @@ async def test_a_missing_queue_is_a_fault_of_each_line(lab):
     await lab.bury(3)
     _, lines = await exported(lab)
 
-    report = await imported(lab, lines, to="wrok")
+    report = await imported(lab, lines, to="nowhere")
 
     assert (report.stored, [fault.line for fault in report.faults]) == (0, [1, 2, 3])
-    assert '"wrok" does not exist' in report.faults[0].reason
+    assert '"nowhere" does not exist' in report.faults[0].reason
 
 
 async def test_a_full_queue_ends_it_and_every_line_is_stored_or_named(lab):

@@ -183,10 +183,10 @@ async def test_a_letter_that_failed_here_is_not_sent_round_in_a_circle(lab):
 async def test_a_target_that_does_not_exist_keeps_every_letter(lab):
     ids = await lab.bury(3)
 
-    report = await replayed(lab, to="wrok")
+    report = await replayed(lab, to="nowhere")
 
     assert (report.replayed, report.failed, report.complete) == (0, 3, False)
-    assert 'queue "wrok" does not exist' in report.failures[0].error
+    assert 'queue "nowhere" does not exist' in report.failures[0].error
     assert lab.broker.ledger() == {"work.dlq": ids}
 
 
