@@ -140,7 +140,9 @@ class JobListener:
                     self.late += await self._jobs.record(batch)
         except Exception:  # whatever a log fails with: no other try mends it, and the next news may be written
             self.dropped += len(batch)
-            log.exception("%d pieces of news of jobs could not be written and are dropped", len(batch))
+            if not self._away:  # told once, until it works again
+                log.exception("news of jobs could not be written and is dropped, so far %d pieces", self.dropped)
+            self._away = True
             return
         if self._away:
             self._away = False

@@ -128,9 +128,10 @@ class Cancellations:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._look())
 
-    def unwatch(self, job: str) -> None:
-        """Look no more."""
-        self._running.pop(job, None)
+    def unwatch(self, job: str, running: RunningJob) -> None:
+        """Look no more; another copy of the same job may be in other hands."""
+        if self._running.get(job) is running:
+            del self._running[job]
         if not self._running and self._watching is not None:
             self._watching.cancel()
             self._watching = None
@@ -196,7 +197,7 @@ class Reporter:
         if self._running is not None:
             self._running.end()
             if self._cancellations is not None:
-                self._cancellations.unwatch(self._job)
+                self._cancellations.unwatch(self._job, self._running)
 
     def end(self, delivery: Delivery, end: End, said: BaseException | None) -> None:
         """Tell how a delivery has ended."""
