@@ -13,7 +13,7 @@ from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.cli.connect import Place, same_cluster, trust
 from amqpkit.deliver.consumer import Consumer
-from amqpkit.deliver.handler import Tracing
+from amqpkit.deliver.spans import Tracing
 from amqpkit.errors import AmqpkitError
 from amqpkit.model import Topology
 from amqpkit.operate.logs import JsonFormatter

@@ -13,6 +13,7 @@ from amqpkit.deliver.patience import after_nack
 from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.publisher import Overload
 from amqpkit.deliver.sending import End, Terms
+from amqpkit.deliver.spans import Tracing, traced
 from amqpkit.errors import PublishError
 from amqpkit.events import OnEvent, ignore
 from amqpkit.model import Topology
@@ -37,13 +38,14 @@ class BlockingPublisher:
         overload: Overload = "wait",
         rate: float | None = None,
         on_event: OnEvent = ignore,
+        tracing: Tracing | None = None,
     ) -> None:
         """Keep the parts.
 
         `timeout` in seconds is the deadline of each publish: connecting, an alarm, a full queue and the confirm
         included. `overload` says what to do about a full queue: `wait` for it until the deadline, or `fail` at once
         with Overloaded (above its `limits.depth`) or Nacked. `rate` is in messages a second, for each process.
-        `clock` only dates the messages. Raises ValueError.
+        `clock` only dates the messages. `tracing` opens a span around each publish. Raises ValueError.
         """
         for name, number in (("timeout", timeout), ("window", window), ("rate", 1 if rate is None else rate)):
             if not number > 0:
@@ -51,7 +53,7 @@ class BlockingPublisher:
                 raise ValueError(msg)
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._window, self._overload, self._rate = window, overload, rate
-        self._on_event = listeners(on_event)
+        self._on_event, self._tracing = listeners(on_event), tracing
         self._clock = clock or _system_clock()
         self._local = _Local(topology, window, rate)
 
@@ -106,7 +108,7 @@ class BlockingPublisher:
         ends: list[End] = []
         flights = self._flights(lambda _flight, end: ends.append(end))
         try:
-            flights.begin(Flight(order, self._terms(order, timeout, overload), 0))
+            flights.begin(Flight(traced(order, self._tracing), self._terms(order, timeout, overload), 0))
             while not ends:
                 flights.wait()
         except BaseException:
@@ -142,6 +144,7 @@ class BlockingPublisher:
                     except PublishError as error:
                         tally.note(Outcome(index, error.message_id, error))
                     else:
+                        order = traced(order, self._tracing)
                         flights.begin(Flight(order, self._terms(order, timeout, overload), index))
                     flights.poll()
                     while len(flights) >= self._window:
@@ -182,6 +185,8 @@ class BlockingPublisher:
             if self._on_event is not ignore:
                 for event in told(flight.order, end.error, end.tries, time.monotonic() - flight.begun):
                     self._on_event(event)
+            if flight.order.sent is not None:
+                flight.order.sent(end.error)
             on_end(flight, end)
 
         return Flights(self._here.shared, self._transport, self._on_event, ended)

@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from concurrent.futures import Future as ThreadFuture
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 from amqpkit.deliver.consumer import Consumer
 from amqpkit.deliver.context import Context
@@ -50,13 +49,6 @@ class Halt:
             if scope.expired():
                 raise Stopped("the worker stops") from None
             raise
-
-
-class Tracing(Protocol):
-    """Whoever wraps each call of a handler in a span."""
-
-    def handling(self, context: Context) -> AbstractContextManager[str | None]:
-        """Open a span around one call; it gives its own `traceparent`, and must raise nothing of its own."""
 
 
 class Handler:

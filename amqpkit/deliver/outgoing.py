@@ -34,6 +34,8 @@ class Order:
     mandatory: bool = True
     job: Tracked | None = None
     """What is told once a job's message is stored."""
+    sent: Callable[[BaseException | None], None] | None = None
+    """What is called with the error, if any, when its publish has ended."""
 
     @property
     def message_id(self) -> str:

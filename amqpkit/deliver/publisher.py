@@ -13,6 +13,7 @@ from amqpkit.deliver.patience import after_nack
 from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.pipeline import pipelined
 from amqpkit.deliver.sending import Answer, AskDepth, Effect, End, Terms, Transmit, Wait, sending
+from amqpkit.deliver.spans import Tracing, traced
 from amqpkit.deliver.window import Window
 from amqpkit.errors import (
     BrokerBlocked,
@@ -49,16 +50,18 @@ class Publisher:
         overload: Overload = "wait",
         rate: float | None = None,
         on_event: OnEvent = ignore,
+        tracing: Tracing | None = None,
     ) -> None:
         """Keep the parts.
 
         `timeout` in seconds is the deadline of each publish: connecting, an alarm, a full queue and the confirm
         included. `overload` says what to do about a full queue: `wait` for it until the deadline, or `fail` at once
-        with Overloaded (above its `limits.depth`) or Nacked. `rate` is in messages a second. Raises ValueError.
+        with Overloaded (above its `limits.depth`) or Nacked. `rate` is in messages a second. `tracing` opens a span
+        around each publish. Raises ValueError.
         """
         _check(timeout=timeout, window=window, rate=1 if rate is None else rate)
         self._topology, self._transport, self._timeout = topology, transport, timeout
-        self._on_event = listeners(on_event)
+        self._on_event, self._tracing = listeners(on_event), tracing
         self._clock = clock or _system_clock()
         # a step of the machine's clock must not end a publish, nor prolong it
         self._now: Callable[[], float] = time.monotonic if clock is None else lambda: clock.now().timestamp()
@@ -125,6 +128,7 @@ class Publisher:
         terms = self._usual.get(order.type) if timeout is None and overload is None else None
         if terms is None:
             terms = self._terms(order.type, timeout, overload)
+        order = traced(order, self._tracing)
         begun, flight, end = self._now(), _Flight(), None
         try:
             end = await self._perform(order, sending(terms, begun), flight)
@@ -290,6 +294,8 @@ class Publisher:
         if self._on_event is not ignore:
             for event in told(order, end.error, end.tries, self._now() - begun):
                 self._on_event(event)
+        if order.sent is not None:
+            order.sent(end.error)
         if on_end is not None:
             on_end(order, end)
 

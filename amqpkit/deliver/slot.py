@@ -30,11 +30,12 @@ from amqpkit.deliver.effects import (
     Returned,
     Undone,
 )
-from amqpkit.deliver.handler import Halt, Handler, Tracing
+from amqpkit.deliver.handler import Halt, Handler
 from amqpkit.deliver.headers import TRACEPARENT, Past, read_key, read_past, read_trace, run_of
 from amqpkit.deliver.patience import insist
 from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.running import Cancellations, Reporter
+from amqpkit.deliver.spans import Tracing
 from amqpkit.deliver.stepper import Stepper, has_been_out
 from amqpkit.deliver.walk import walk
 from amqpkit.errors import PublishUncertain, StoreUnavailable

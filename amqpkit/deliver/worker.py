@@ -14,13 +14,14 @@ from typing import Any, Final
 from amqpkit.brokers.clock import SystemClock
 from amqpkit.deliver.case import Terms
 from amqpkit.deliver.consumer import Consumer, Pace, check_consumers, pace_of
-from amqpkit.deliver.handler import Halt, Handler, Tracing
+from amqpkit.deliver.handler import Halt, Handler
 from amqpkit.deliver.lane import Lane
 from amqpkit.deliver.listener import JobListener
 from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.payload import decode, registry
 from amqpkit.deliver.running import Cancellations
 from amqpkit.deliver.slot import Slot, Tools
+from amqpkit.deliver.spans import Tracing
 from amqpkit.deliver.tracking import check_jobs
 from amqpkit.events import OnEvent, ignore
 from amqpkit.model import Topology

@@ -6,7 +6,7 @@ replay after weeks, is a span in the trace of the publish, linked to it. Without
 """
 
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("amqpkit.tracing")
 SYSTEM: Final = "rabbitmq"
+Sent = Callable[[BaseException | None], None]
 
 
 class Tracing:
-    """Makes the spans with one tracer; give it to a Worker as `tracing`."""
+    """Makes the spans with one tracer; give it to publishers and a Worker as `tracing`."""
 
     def __init__(self, tracer: "Tracer | None" = None) -> None:
         """Take a tracer, or the global provider's own for `amqpkit`; raises ImportError naming the extra."""
@@ -40,9 +41,11 @@ class Tracing:
         # always W3C, whatever propagator the application prefers elsewhere: it is what our header says
         self._propagator = TraceContextTextMapPropagator()
 
-    @contextmanager
-    def sending(self, message: Message, *, exchange: str, routing_key: str) -> Generator[Message]:
-        """Wrap a publish in a producer span: publish the message that it gives, which carries the `traceparent`."""
+    def sending(self, message: Message, *, exchange: str, routing_key: str) -> tuple[Message, Sent]:
+        """Begin a producer span: publish the message that it gives, which carries the `traceparent`, then tell the end.
+
+        Not a context manager: of many messages at once each ends in its own time.
+        """
         properties = message.properties
         attributes = {
             **_message(properties.message_id, properties.correlation_id, routing_key),
@@ -52,11 +55,12 @@ class Tracing:
         }
         name = f"send {exchange or 'amq.default'}"  # without the key: it may hold what is different each time
         span = self._start(name, self._trace.SpanKind.PRODUCER, attributes)
-        with self._current(span):
-            carrier: dict[str, str] = {}
-            self._propagator.inject(carrier)
-            headers = {**properties.headers, **({h.TRACEPARENT: carrier[h.TRACEPARENT]} if carrier else {})}
-            yield replace(message, properties=replace(properties, headers=headers))
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, self._trace.set_span_in_context(span))
+        if carrier:
+            headers = {**properties.headers, h.TRACEPARENT: carrier[h.TRACEPARENT]}
+            message = replace(message, properties=replace(properties, headers=headers))
+        return message, lambda error: _end(self._trace, span, error)
 
     @contextmanager
     def handling(self, context: Context) -> Generator[str | None]:
@@ -104,16 +108,21 @@ def _ended(trace: Any, span: "Span") -> Generator[None]:
         with trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
             yield
     except BaseException as error:
-        if not isinstance(error, Verdict) or isinstance(error, DeadLetter):
+        _end(trace, span, None if isinstance(error, Verdict) and not isinstance(error, DeadLetter) else error)
+        raise
+    _end(trace, span, None)
+
+
+def _end(trace: Any, span: "Span", error: BaseException | None) -> None:
+    """End a span, with the kind of error that it met."""
+    try:
+        if error is not None:
             span.set_attribute("error.type", type(error).__qualname__)
             # not the error's text: it may quote the payload, and spans travel further than logs
             span.set_status(trace.Status(trace.StatusCode.ERROR))
-        raise
-    finally:
-        try:
-            span.end()
-        except Exception:
-            log.exception("a span could not be ended")
+        span.end()
+    except Exception:
+        log.exception("a span could not be ended")
 
 
 def _message(message_id: str | None, correlation_id: str | None, routing_key: str) -> dict[str, Any]:

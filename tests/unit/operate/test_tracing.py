@@ -1,5 +1,6 @@
 """Spans: the conventions' names, one trace through retries and replays, and nothing at all without a tracer."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,15 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from amqpkit import Context, RetryAfter
-from amqpkit.deliver.publisher import build_message
+from amqpkit.brokers.memory.admin import MemoryAdmin
+from amqpkit.brokers.memory.blocking import MemoryBlockingTransport
+from amqpkit.brokers.memory.broker import MemoryBroker
+from amqpkit.brokers.memory.clock import VirtualClock
+from amqpkit.deliver.blocking import BlockingPublisher
+from amqpkit.deliver.publisher import Publisher
 from amqpkit.events import Settled
-from amqpkit.model import Message, Properties
+from amqpkit.model import Message, Properties, Route, Topology
+from amqpkit.operate.apply import apply
 from amqpkit.operate.tracing import Tracing
 from amqpkit.testing.simulator import Simulator
 from tests.worker.parts import Does, DoesInThread, Task, topology
@@ -40,9 +47,8 @@ def by_name(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
 
 
 async def send(sim: Simulator, tracing: Tracing) -> None:
-    message = build_message(b"{}", type="task", version=1, clock=sim.clock, correlation_id="c")
-    with tracing.sending(message, exchange="", routing_key="task") as traced:
-        await sim.transport.publish("", "task", traced)
+    publisher = Publisher(sim.topology, sim.transport, clock=sim.clock, tracing=tracing)
+    await publisher.publish(Task(), correlation_id="c")
     await sim.settle()
 
 
@@ -167,3 +173,28 @@ async def test_without_a_tracer_no_span_is_made_and_no_header_written(monkeypatc
 
     (context,) = consumer.seen
     assert "traceparent" not in context.headers
+
+
+async def test_each_of_many_has_its_own_trace_and_an_unroutable_one_is_an_error(tracing, spans):
+    file = Topology(work_queues=topology().work_queues, routes={"task": Route("", "nowhere")})
+    async with Simulator(topology()) as sim:
+        publisher = Publisher(file, sim.transport, clock=sim.clock, tracing=tracing)
+        await publisher.publish_many(Task(name=str(number)) for number in range(3))
+    sent = by_name(spans, "send amq.default")
+
+    assert len({span.context.trace_id for span in sent}) == 3
+    assert [span.attributes["error.type"] for span in sent] == ["Unroutable"] * 3
+
+
+def test_a_blocking_publisher_makes_the_same_spans(tracing, spans):
+    broker = MemoryBroker(VirtualClock())
+    asyncio.run(apply(topology(), MemoryAdmin(broker)))
+    with BlockingPublisher(topology(), MemoryBlockingTransport(broker), tracing=tracing) as publisher:
+        publisher._transport.open()
+        publisher.publish(Task())
+        publisher.publish_many([Task(), Task()])
+    sent = by_name(spans, "send amq.default")
+    carried = [message.properties.headers["traceparent"] for message in broker.messages("task")]
+
+    assert [header.split("-")[1] for header in carried] == [f"{span.context.trace_id:032x}" for span in sent]
+    assert len(set(carried)) == 3
