@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from amqpkit.model import Topology, WorkQueue
+from amqpkit.operate.dead_letters.alerts import reached
 from amqpkit.operate.observe import Reading
 from amqpkit.units import format_duration
 
@@ -35,14 +36,15 @@ def alerts_of(work: WorkQueue, reading: Reading) -> tuple[Finding, ...]:
     """Name the alerts that hold; what could not be read holds nothing."""
     found = []
     alert, dead = work.alert, reading.dead or 0
-    if alert.messages is not None and dead >= alert.messages:
+    many, old = reached(alert, depth=dead, age=reading.oldest_letter)
+    if many:
         found.append(
             (
                 "dead-letters",
                 f"{dead} dead letter{'' if dead == 1 else 's'} in {work.dead_queue} (alert from {alert.messages})",
             )
         )
-    if alert.age is not None and reading.oldest_letter is not None and reading.oldest_letter >= alert.age:
+    if old and alert.age is not None and reading.oldest_letter is not None:
         age = f"the oldest dead letter has waited {spoken(reading.oldest_letter)} (alert from {spoken(alert.age)})"
         found.append(("dead-letter-age", age))
     if work.depth_limit is not None and (reading.depth or 0) >= work.depth_limit:

@@ -3,17 +3,24 @@
 Pure.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from amqpkit.model import Alert
 from amqpkit.units import format_duration
 
 
+def reached(alert: Alert, *, depth: int, age: float | None) -> tuple[bool, bool]:
+    """Whether the alert's number and its age are reached; either is enough. `age` in seconds is the oldest letter's."""
+    return (
+        alert.messages is not None and depth >= alert.messages,
+        alert.age is not None and depth > 0 and age is not None and age >= alert.age,
+    )
+
+
 def held(alert: Alert, *, depth: int, oldest: datetime | None, now: datetime) -> tuple[str, ...]:
-    """Say which of an alert's thresholds are reached, in words; either one is enough. None: the alert does not hold."""
-    reasons = []
-    if alert.messages is not None and depth >= alert.messages:
-        reasons.append(f"{depth} of {alert.messages} letters")
-    if alert.age is not None and depth and oldest is not None and now - oldest >= timedelta(seconds=alert.age):
+    """Say in words which of an alert's thresholds are reached. None: the alert does not hold."""
+    many, old = reached(alert, depth=depth, age=None if oldest is None else (now - oldest).total_seconds())
+    reasons = [f"{depth} of {alert.messages} letters"] if many else []
+    if old and alert.age is not None:
         reasons.append(f"the oldest is older than {format_duration(round(alert.age * 1000))}")
     return tuple(reasons)
