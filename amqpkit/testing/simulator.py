@@ -8,7 +8,7 @@ from typing import Any, Self
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.clock import HoldingExecutor, VirtualClock
-from amqpkit.brokers.memory.holding import HoldingStore
+from amqpkit.brokers.memory.holding import HoldingSteps, HoldingStore
 from amqpkit.brokers.memory.ledger import Movement
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.deliver.consumer import Consumer
@@ -20,7 +20,7 @@ from amqpkit.deliver.worker import Worker
 from amqpkit.events import Event
 from amqpkit.model import Message, Topology
 from amqpkit.operate.apply import apply
-from amqpkit.ports import IdempotencyStore
+from amqpkit.ports import IdempotencyStore, Steps
 from amqpkit.stores.memory import MemoryStore
 from amqpkit.stores.memory_jobs import MemoryJobLog
 from amqpkit.stores.memory_steps import MemorySteps
@@ -51,7 +51,8 @@ class Simulator:
         self.topology, self.clock, self.events = topology, VirtualClock(), list[Event]()
         self.broker = MemoryBroker(self.clock, version=version, observe=observe)
         self.transport = MemoryTransport(self.broker, on_event=self.events.append)
-        self.jobs, self.steps = MemoryJobLog(self.clock), MemorySteps()
+        self.jobs = MemoryJobLog(self.clock)
+        self.steps: Steps = MemorySteps()
         self._listener = JobListener(self.jobs, clock=self.clock)
         self.publisher = Publisher(
             topology, self.transport, clock=self.clock, on_event=listeners(self.events.append, self._listener)
@@ -86,6 +87,12 @@ class Simulator:
     def use_store(self, store: IdempotencyStore) -> None:
         """Let the next worker that is started remember what it has handled; no time passes while the store works."""
         self._settings["store"] = store if isinstance(store, MemoryStore) else HoldingStore(store, self.clock)
+
+    def use_steps(self, steps: Steps) -> None:
+        """Let the next worker that is started keep what `context.step()` has finished here, as in a database."""
+        self.steps = self._settings["steps"] = (
+            steps if isinstance(steps, MemorySteps) else HoldingSteps(steps, self.clock)
+        )
 
     async def start_worker(self, consumers: Iterable[Consumer[Any]] | None = None) -> None:
         """Start a worker, with other consumers if given, as a deploy would; raises what keeps it from starting."""
