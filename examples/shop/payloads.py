@@ -49,3 +49,13 @@ class LeadCreated(Payload, type="lead.created"):
 
     lead: str
     company: str
+
+
+class CatalogueImport(Payload, type="catalogue.import", track=True):
+    """Take the products of an uploaded file into the catalogue: somebody watches how far it is.
+
+    The file is in the shop's database: a message says where its load is, it does not carry it.
+    """
+
+    upload: str
+    file: str = Field(max_length=100)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -118,3 +118,12 @@ class PatientProvider(EmailProvider):
         self.asked.append(key)
         self.tries[to] = 2
         await super().send(to, template, language, key=key)
+
+
+# --- an import -------------------------------------------------------------------------------------
+
+
+def products(count: int, bad: Mapping[int, str] | None = None) -> str:
+    """Write a file of so many products, with other rows in place of some."""
+    rows = {row: f"A-{row},Teapot {row},{row}.50" for row in range(2, count + 2)} | dict(bad or {})
+    return "\n".join(["sku,name,price", *(rows[row] for row in sorted(rows))]) + "\n"
