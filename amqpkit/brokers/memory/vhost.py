@@ -10,10 +10,11 @@ from amqpkit.brokers.memory.arguments import (
     refuse_other,
     refuse_other_exchange,
 )
-from amqpkit.brokers.memory.exchange import PREDECLARED, TYPES, binding_fault, follows
+from amqpkit.brokers.memory.exchange import binding_fault
 from amqpkit.brokers.memory.policy import Settings, governing, policy_fault, settings_of
 from amqpkit.brokers.memory.profile import NotModelled, Profile
 from amqpkit.brokers.memory.queue import QueueState
+from amqpkit.declare.routing import PREDECLARED, TYPES, follows
 from amqpkit.errors import Refused
 from amqpkit.model import Binding, Exchange, Policy, Queue
 

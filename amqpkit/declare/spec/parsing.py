@@ -4,6 +4,7 @@ Pure: gets texts and a mapping of variables, opens nothing.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -31,21 +32,41 @@ from amqpkit.errors import Problem, TopologyError
 _SPELLING: Final = Spelling(words=WORDS, named=SECTIONS, raw=("arguments",), hyphened=("definition",))
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What could be read: `spec` whenever every value has its right shape, even if `faults` say what cannot be."""
+
+    spec: Spec | None
+    root: Node | None
+    faults: tuple[Fault, ...]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The faults, sorted by file and line, for people."""
+        return tuple(Problem(str(fault.place), fault.message) for fault in self.faults)
+
+
 def parse(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> Spec:
     """Read one topology from (file name, text) pairs, later ones laid over earlier ones.
 
     Mappings merge key by key, everything else is replaced. Raises TopologyError with every problem,
     sorted by file and line.
     """
+    reading = read(texts, environ)
+    if reading.faults or reading.spec is None:
+        raise TopologyError(reading.problems)
+    return reading.spec
+
+
+def read(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> Reading:
+    """Read as `parse` does, and give the places and the faults too instead of raising."""
     root, faults = _tree(texts, environ)
     spec = None
     if root is not None:
         spec, shape_faults = _checked(root)
         known = {fault.place for fault in faults}  # what YAML made of a faulty value is no second fault
         faults += [fault for fault in shape_faults if fault.place not in known]
-    if faults or spec is None:
-        raise TopologyError(Problem(str(fault.place), fault.message) for fault in sorted(set(faults)))
-    return spec
+    return Reading(spec, root, tuple(sorted(set(faults))))
 
 
 def _tree(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> tuple[Node | None, list[Fault]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqpkit.brokers.memory.channel import Fate
-from amqpkit.brokers.memory.exchange import headers_match, topic_matches
+from amqpkit.declare.routing import headers_match, topic_matches
 from amqpkit.model import Binding, Exchange, Message, Policy, Properties
 
 
