@@ -23,6 +23,7 @@ _OPTIONS: Final = Group("options", sort_key=9)
 
 _COMMANDS: Final = (
     ("validate", _TOPOLOGY, "Check topology files and name every problem with its place."),
+    ("lint", _TOPOLOGY, "Find what RabbitMQ would refuse, ignore or lose."),
     ("compile", _TOPOLOGY, "Print what RabbitMQ will be asked for."),
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
     ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),

@@ -39,6 +39,8 @@ class Reading:
     spec: Spec | None
     root: Node | None
     faults: tuple[Fault, ...]
+    files: tuple[Node, ...] = ()
+    """Each file's own tree, before they were laid over each other."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -60,16 +62,17 @@ def parse(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> Spec:
 
 def read(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> Reading:
     """Read as `parse` does, and give the places and the faults too instead of raising."""
-    root, faults = _tree(texts, environ)
+    files, faults = _trees(texts, environ)
+    root = reduce(merged, files) if files else None
     spec = None
     if root is not None:
         spec, shape_faults = _checked(root)
         known = {fault.place for fault in faults}  # what YAML made of a faulty value is no second fault
         faults += [fault for fault in shape_faults if fault.place not in known]
-    return Reading(spec, root, tuple(sorted(set(faults))))
+    return Reading(spec, root, tuple(sorted(set(faults))), files)
 
 
-def _tree(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> tuple[Node | None, list[Fault]]:
+def _trees(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> tuple[tuple[Node, ...], list[Fault]]:
     roots: list[Node | None] = []
     faults: list[Fault] = []
     for order, (file, text) in enumerate(texts):
@@ -81,8 +84,8 @@ def _tree(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> tuple
         roots.append(root)
     whole = [root for root in roots if root is not None]
     if not whole or len(whole) < len(roots):  # what a broken file lacks would only cause false alarms
-        return None, faults
-    return reduce(merged, whole), faults
+        return (), faults
+    return tuple(whole), faults
 
 
 def _checked(root: Node) -> tuple[Spec | None, list[Fault]]:

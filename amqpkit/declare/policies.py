@@ -1,0 +1,172 @@
+"""Which policy rules a queue or an exchange. Pure.
+
+RabbitMQ applies the one matching policy of the highest priority, whole or not at all; among equal priorities it does
+not say which (4.3 and 4.0 were seen to differ). A policy with one key that a queue's type does not support is passed
+over for that queue (measured).
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final
+
+from amqpkit.model import Exchange, Policy, Queue
+
+_KINDS: Final = {"classic_queues": "classic", "quorum_queues": "quorum", "streams": "stream"}
+_STREAM: Final = frozenset({"max-age", "stream-max-segment-size-bytes", "stream-filter-size-bytes"})
+_SIZE: Final = frozenset({"initial-cluster-size"})
+_QUORUM: Final = frozenset(
+    {
+        "dead-letter-strategy",
+        "delivery-limit",
+        "target-group-size",
+        "delayed-retry-type",
+        "delayed-retry-min",
+        "delayed-retry-max",
+        "consumer-disconnected-timeout",
+    }
+)
+_NOT_ON_STREAMS: Final = frozenset(
+    {
+        "expires",
+        "message-ttl",
+        "max-length",
+        "overflow",
+        "dead-letter-exchange",
+        "dead-letter-routing-key",
+        "consumer-timeout",
+        "queue-version",
+    }
+)
+UNSUPPORTED: Final[Mapping[str, frozenset[str]]] = {
+    "classic": _STREAM | _SIZE | _QUORUM,
+    "quorum": _STREAM | _SIZE | {"queue-version"},
+    "stream": _QUORUM | _NOT_ON_STREAMS,
+}
+"""By queue type, the policy keys that make RabbitMQ pass over the whole policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The policies whose pattern and `apply-to` reach one object."""
+
+    winner: Policy | None = None
+    rivals: tuple[Policy, ...] = ()
+    """Others of the winner's priority: which of them rules is not defined."""
+    ignored: tuple[Policy, ...] = ()
+    """Of lower priority: nothing of them applies."""
+    disabled: tuple[tuple[Policy, str], ...] = ()
+    """Passed over, each with the first key that the queue's type does not support."""
+
+
+class PolicyIndex:
+    """Finds the policies of a name without trying them all: generated patterns start with literal text."""
+
+    def __init__(self, policies: Iterable[Policy]) -> None:
+        """Sort the policies by the literal text that their pattern starts with."""
+        self._exact: dict[str, list[Policy]] = defaultdict(list)
+        self._prefixed: dict[str, list[Policy]] = defaultdict(list)
+        self._general: list[Policy] = []
+        for policy in policies:
+            prefix, whole = literal_prefix(policy.pattern)
+            if whole:
+                self._exact[prefix].append(policy)
+            elif prefix:
+                self._prefixed[prefix].append(policy)
+            else:
+                self._general.append(policy)
+        self._lengths = sorted({len(prefix) for prefix in self._prefixed})
+
+    def ruling(self, declared: Queue | Exchange) -> Ruling:
+        """Say what rules an object, and what would if it could."""
+        reaching = sorted(self._reaching(declared), key=attrgetter("priority"), reverse=True)
+        lacks = [(policy, unsupported(policy, declared)) for policy in reaching]
+        able = [policy for policy, key in lacks if key is None]
+        winner = able[0] if able else None
+        rivals = [policy for policy in able[1:] if winner and policy.priority == winner.priority]
+        return Ruling(
+            winner=winner,
+            rivals=tuple(rivals),
+            ignored=tuple(able[1 + len(rivals) :]),
+            disabled=tuple((policy, key) for policy, key in lacks if key is not None),
+        )
+
+    def _reaching(self, declared: Queue | Exchange) -> list[Policy]:
+        name = declared.name
+        near = [*self._general, *self._exact.get(name, ())]
+        for length in self._lengths:
+            if length > len(name):
+                break
+            near += self._prefixed.get(name[:length], ())
+        return [policy for policy in near if reaches(policy, declared)]
+
+
+def reaches(policy: Policy, declared: Queue | Exchange) -> bool:
+    """Tell whether a policy's pattern and `apply-to` take in an object; an unreadable pattern takes in nothing."""
+    if isinstance(declared, Exchange):
+        right = policy.apply_to in {"all", "exchanges"}
+    else:
+        right = policy.apply_to in {"all", "queues"} or _KINDS.get(policy.apply_to) == declared.type
+    pattern = readable(policy.pattern)
+    return right and pattern is not None and pattern.search(declared.name) is not None
+
+
+@lru_cache(maxsize=65536)
+def readable(pattern: str) -> re.Pattern[str] | None:
+    """Compile a pattern, or give None; Python's expressions are close to RabbitMQ's PCRE, not the same."""
+    try:
+        return re.compile(pattern)
+    except re.error:
+        return None
+
+
+def unsupported(policy: Policy, declared: Queue | Exchange) -> str | None:
+    """Name the first key for which RabbitMQ passes the policy over, or None; exchanges ignore keys of queues."""
+    if isinstance(declared, Exchange):
+        return None
+    wrong = UNSUPPORTED.get(declared.type, frozenset())
+    return next((key for key in policy.definition if key in wrong), None)
+
+
+def literal_prefix(pattern: str) -> tuple[str, bool]:
+    """Give the text that every match must start with, and whether it is all that matches.
+
+    Empty when nothing can be said: the pattern is not anchored, or has alternatives at its top.
+    """
+    if not pattern.startswith("^") or _has_top_alternatives(pattern):
+        return "", False
+    literal: list[str] = []
+    at = 1
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "\\" and at + 1 < len(pattern) and not pattern[at + 1].isalnum():
+            literal.append(pattern[at + 1])
+            at += 2
+        elif character in r"\.^$*+?()[]{}|":
+            break
+        else:
+            literal.append(character)
+            at += 1
+    rest = pattern[at:]
+    if rest[:1] in {"*", "?", "{", "+"}:  # it concerns the last character
+        literal = literal[:-1]
+    return "".join(literal), rest == "$"
+
+
+def _has_top_alternatives(pattern: str) -> bool:
+    depth, escaped = 0, False
+    for character in pattern:
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character in "([":
+            depth += 1
+        elif character in ")]":
+            depth -= 1
+        elif character == "|" and depth <= 0:
+            return True
+    return False
