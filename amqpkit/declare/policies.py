@@ -49,6 +49,10 @@ UNSUPPORTED: Final[Mapping[str, frozenset[str]]] = {
 """By queue type, the policy keys that make RabbitMQ pass over the whole policy."""
 
 
+_LITERAL: Final = re.compile(r"\\([^A-Za-z0-9])|([^\\.^$*+?()\[\]{}|])")
+_REPEATS: Final = frozenset("*?{+")
+
+
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """The policies whose pattern and `apply-to` reach one object."""
@@ -62,27 +66,30 @@ class Ruling:
     """Passed over, each with the first key that the queue's type does not support."""
 
 
+_NOBODY: Final = Ruling()
+
+
 class PolicyIndex:
     """Finds the policies of a name without trying them all: generated patterns start with literal text."""
 
     def __init__(self, policies: Iterable[Policy]) -> None:
         """Sort the policies by the literal text that their pattern starts with."""
-        self._exact: dict[str, list[Policy]] = defaultdict(list)
-        self._prefixed: dict[str, list[Policy]] = defaultdict(list)
+        self._prefixed: dict[str, list[tuple[str, Policy]]] = defaultdict(list)
         self._general: list[Policy] = []
         for policy in policies:
-            prefix, whole = literal_prefix(policy.pattern)
-            if whole:
-                self._exact[prefix].append(policy)
-            elif prefix:
-                self._prefixed[prefix].append(policy)
+            prefix, rest = literal_prefix(policy.pattern)
+            if prefix:
+                self._prefixed[prefix].append((rest, policy))
             else:
                 self._general.append(policy)
         self._lengths = sorted({len(prefix) for prefix in self._prefixed})
 
     def ruling(self, declared: Queue | Exchange) -> Ruling:
         """Say what rules an object, and what would if it could."""
-        reaching = sorted(self._reaching(declared), key=attrgetter("priority"), reverse=True)
+        reaching = self._reaching(declared)
+        if not reaching:
+            return _NOBODY
+        reaching.sort(key=attrgetter("priority"), reverse=True)
         lacks = [(policy, unsupported(policy, declared)) for policy in reaching]
         able = [policy for policy, key in lacks if key is None]
         winner = able[0] if able else None
@@ -96,22 +103,34 @@ class PolicyIndex:
 
     def _reaching(self, declared: Queue | Exchange) -> list[Policy]:
         name = declared.name
-        near = [*self._general, *self._exact.get(name, ())]
+        found = [policy for policy in self._general if reaches(policy, declared)]
         for length in self._lengths:
             if length > len(name):
                 break
-            near += self._prefixed.get(name[:length], ())
-        return [policy for policy in near if reaches(policy, declared)]
+            for rest, policy in self._prefixed.get(name[:length], ()):
+                # Equal names need no regular expression, and thousands of generated patterns share one rest.
+                fits = len(name) == length if rest == "$" else _continues(rest, name, length)
+                if fits and concerns(policy, declared):
+                    found.append(policy)
+        return found
+
+
+def _continues(rest: str, name: str, at: int) -> bool:
+    pattern = readable(rest)
+    return pattern is not None and pattern.match(name, at) is not None
 
 
 def reaches(policy: Policy, declared: Queue | Exchange) -> bool:
     """Tell whether a policy's pattern and `apply-to` take in an object; an unreadable pattern takes in nothing."""
-    if isinstance(declared, Exchange):
-        right = policy.apply_to in {"all", "exchanges"}
-    else:
-        right = policy.apply_to in {"all", "queues"} or _KINDS.get(policy.apply_to) == declared.type
     pattern = readable(policy.pattern)
-    return right and pattern is not None and pattern.search(declared.name) is not None
+    return pattern is not None and concerns(policy, declared) and pattern.search(declared.name) is not None
+
+
+def concerns(policy: Policy, declared: Queue | Exchange) -> bool:
+    """Tell whether a policy's `apply-to` takes in this kind of object."""
+    if isinstance(declared, Exchange):
+        return policy.apply_to in {"all", "exchanges"}
+    return policy.apply_to in {"all", "queues"} or _KINDS.get(policy.apply_to) == declared.type
 
 
 @lru_cache(maxsize=65536)
@@ -131,29 +150,21 @@ def unsupported(policy: Policy, declared: Queue | Exchange) -> str | None:
     return next((key for key in policy.definition if key in wrong), None)
 
 
-def literal_prefix(pattern: str) -> tuple[str, bool]:
-    """Give the text that every match must start with, and whether it is all that matches.
+def literal_prefix(pattern: str) -> tuple[str, str]:
+    """Split a pattern into the text that every match starts with and what has to follow it.
 
-    Empty when nothing can be said: the pattern is not anchored, or has alternatives at its top.
+    No text when nothing can be said: the pattern is not anchored, or has alternatives at its top.
     """
     if not pattern.startswith("^") or _has_top_alternatives(pattern):
-        return "", False
+        return "", pattern
     literal: list[str] = []
     at = 1
-    while at < len(pattern):
-        character = pattern[at]
-        if character == "\\" and at + 1 < len(pattern) and not pattern[at + 1].isalnum():
-            literal.append(pattern[at + 1])
-            at += 2
-        elif character in r"\.^$*+?()[]{}|":
-            break
-        else:
-            literal.append(character)
-            at += 1
-    rest = pattern[at:]
-    if rest[:1] in {"*", "?", "{", "+"}:  # it concerns the last character
-        literal = literal[:-1]
-    return "".join(literal), rest == "$"
+    while part := _LITERAL.match(pattern, at):
+        if pattern[part.end() : part.end() + 1] in _REPEATS:
+            break  # the last character may be there several times, or not at all
+        literal.append(part[1] or part[2])
+        at = part.end()
+    return ("".join(literal), pattern[at:]) if literal else ("", pattern)
 
 
 def _has_top_alternatives(pattern: str) -> bool:

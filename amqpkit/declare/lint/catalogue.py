@@ -5,7 +5,17 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
-from amqpkit.declare.lint import arguments, deadletters, suppression
+from amqpkit.declare.lint import (
+    arguments,
+    deadletters,
+    deprecated,
+    limits,
+    loops,
+    policies,
+    routes,
+    secrets,
+    suppression,
+)
 from amqpkit.declare.lint.findings import Finding, Rule, Severity
 from amqpkit.declare.lint.subject import Subject
 
@@ -22,7 +32,14 @@ REFUSED: Final = Rule(
     bad="work_queues:\n  amq.jobs: {}\n",
     good="work_queues:\n  jobs: {}\n",
 )
-CHECKS: Final[tuple[Callable[[Subject], Iterator[Finding]], ...]] = (arguments.check, deadletters.check)
-RULES: Final[Mapping[str, Rule]] = MappingProxyType(
-    {rule.code: rule for rule in chain((REFUSED,), arguments.RULES, deadletters.RULES, suppression.RULES)}
+_FAMILIES: Final = (arguments, deadletters, loops, limits, policies, deprecated, routes)
+CHECKS: Final[tuple[Callable[[Subject], Iterator[Finding]], ...]] = tuple(family.check for family in _FAMILIES)
+_TABLES: Final[tuple[tuple[Rule, ...], ...]] = (
+    (REFUSED,),
+    *(family.RULES for family in _FAMILIES),
+    secrets.RULES,
+    suppression.RULES,
 )
+RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.code: rule for rule in chain.from_iterable(_TABLES)})
+OFFLINE: Final = frozenset(RULES)
+"""The codes that are looked for without a broker."""

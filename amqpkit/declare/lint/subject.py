@@ -21,11 +21,10 @@ Declared = Queue | Exchange
 
 @dataclass(frozen=True)
 class Subject:
-    """One topology under lint; `version` is the RabbitMQ that it is meant for, `texts` the files as they stand."""
+    """One topology under lint; `version` is the RabbitMQ that it is meant for."""
 
     spec: Spec
     topology: Topology
-    texts: tuple[tuple[str, str], ...] = ()
     version: tuple[int, int] = NEWEST
     allowed: frozenset[str] = frozenset()
     """Arguments that are known to be right although RabbitMQ's core has none such: plugins'."""

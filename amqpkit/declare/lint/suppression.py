@@ -5,11 +5,12 @@ speaks for the next line that holds something.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from amqpkit.declare.lint.findings import Rule, Severity
+from amqpkit.declare.lint.findings import Placed, Rule, Severity
 from amqpkit.declare.spec.document import quoted_spans
 from amqpkit.declare.spec.tree import Place
 
@@ -70,6 +71,47 @@ def suppressions(texts: Iterable[tuple[str, str]]) -> Iterator[Suppression]:
             line, column = before.count("\n") + 1, match.start() - before.rfind("\n")
             place = Place(order, line, column, file)
             yield Suppression(place, _spoken_for(text, line), codes, match[2].strip(" \t\r:-"))
+
+
+def silence(
+    located: Iterable[tuple[Placed, frozenset[tuple[int, int]]]],
+    comments: Sequence[Suppression],
+    unjudged: frozenset[str] = frozenset(),
+) -> tuple[list[Placed], int]:
+    """Keep what no comment speaks for, add the comments' own faults, and count what was silenced.
+
+    A finding comes with the lines (file, line) on which a comment may speak for it. `unjudged` are codes that nobody
+    looked for, so that a comment for them is not idle.
+    """
+    speaking: dict[tuple[int, int], list[Suppression]] = defaultdict(list)
+    for comment in comments:
+        if comment.is_valid:
+            speaking[comment.place.order, comment.line].append(comment)
+    used: set[tuple[Suppression, str]] = set()
+    kept: list[Placed] = []
+    silenced = 0
+    for finding, lines in located:
+        near = (comment for line in lines & speaking.keys() for comment in speaking[line]) if speaking else ()
+        speaks = [comment for comment in near if finding.rule.code in comment.codes]
+        used.update((comment, finding.rule.code) for comment in speaks)
+        silenced += bool(speaks)
+        if not speaks:
+            kept.append(finding)
+    return [*kept, *_faults_of(comments, used, unjudged)], silenced
+
+
+def _faults_of(
+    comments: Iterable[Suppression], used: set[tuple[Suppression, str]], unjudged: frozenset[str]
+) -> Iterator[Placed]:
+    for comment in comments:
+        if not comment.is_valid:
+            message = "this suppression does not say why" if comment.codes else "this suppression names no rule"
+            remedy = "write # amqpkit: ignore[AK102] and the reason"
+            yield Placed(NO_REASON, comment.place, "", message, remedy)
+            continue
+        for code in sorted(comment.codes - unjudged):
+            if (comment, code) not in used:
+                yield Placed(UNUSED, comment.place, "", f"{code} is not found here", "drop it from the suppression")
 
 
 def _spoken_for(text: str, line: int) -> int:
