@@ -1,13 +1,13 @@
 """The seams: what the kit needs of a broker, a clock and a store, as Protocols of at most five verbs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Protocol, runtime_checkable
 
-from amqpkit.model import DeclaredObject, Message, Received, Topology
+from amqpkit.model import DeclaredObject, Holding, Message, Queue, Received, Surroundings, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,30 @@ class Admin(Protocol):
 
     async def close(self) -> None:
         """Give back the connections."""
+
+
+@runtime_checkable
+class Surveyor(Protocol):
+    """An Admin that also sees what stands around declarations; the tag `management` is enough."""
+
+    async def surroundings(self) -> Surroundings:
+        """Read operator policies, limits, denied features and who we are; raises AccessRefused, ConnectionFailed."""
+
+    async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
+        """Count messages and consumers, up to 10 s late on RabbitMQ; a queue that is missing is left out."""
+
+
+class Sentry(Protocol):
+    """What pruning needs of AMQP: counts that do not lag, and a deletion that takes no message along."""
+
+    async def look(self, queue: str) -> Holding | None:
+        """Count what is ready and who consumes, now (what is unacknowledged is not counted); None: it is missing."""
+
+    async def delete_empty(self, queue: Queue) -> bool:
+        """Delete a queue unless it holds a message or has a consumer, and say whether it is gone.
+
+        Of a quorum queue that is only safe behind a fence: RabbitMQ knows no `if-empty` for it.
+        """
 
 
 class Clock(Protocol):

@@ -25,6 +25,7 @@ _COMMANDS: Final = (
     ("validate", _TOPOLOGY, "Check topology files and name every problem with its place."),
     ("lint", _TOPOLOGY, "Find what RabbitMQ would refuse, ignore or lose."),
     ("compile", _TOPOLOGY, "Print what RabbitMQ will be asked for."),
+    ("plan", _TOPOLOGY, "Say what apply would change, what that risks and what stands in its way."),
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
     ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),
     ("run", _RUN, "Run the consumers of a module."),

@@ -1,29 +1,45 @@
 """`amqpkit lint`."""
 
+import json
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+import amqpkit
 from amqpkit.cli.files import topology_files
-from amqpkit.declare.lint.findings import Severity
+from amqpkit.cli.usage import UsageError
+from amqpkit.declare.lint import formats
+from amqpkit.declare.lint.catalogue import LIVE_RULES, REFUSED, RULES
+from amqpkit.declare.lint.findings import Placed, Severity
+from amqpkit.declare.lint.guide import explained
 from amqpkit.declare.lint.run import Report
 from amqpkit.declare.lint.run import lint as run_lint
 from amqpkit.declare.load import read_texts
+from amqpkit.declare.spec.tree import Place
+from amqpkit.errors import TopologyError
 
 Level = Literal["error", "warning", "info"]
+Format = Literal["text", "json", "github", "sarif"]
 _LEVELS: Final = {severity.word: severity for severity in Severity}
 
 
-def lint(
+def lint(  # noqa: PLR0913 - the command's options
     *files: Path,
+    format: Format = "text",  # noqa: A002 - the command's word
+    json_: Annotated[bool, Parameter(negative=())] = False,
     fail_on: Level = "error",
+    target: str = "4.3",
     allow: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    explain: str | None = None,
 ) -> int:
     """Find what RabbitMQ would refuse, ignore or lose.
+
+    A comment `# amqpkit: ignore[AK102] reason` silences a rule for its line, or for all that stands below a name.
 
     Exit codes: 0 nothing at or above --fail-on; 1 something is; 64 the command line is wrong.
 
@@ -31,31 +47,80 @@ def lint(
     ----------
     files
         Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
+    format
+        How to print the findings; github is for annotations in a pull request.
+    json_
+        Short for --format json: format_version, ok, findings [{code, name, severity, file, line, column, address,
+        message, remedy}], summary.
     fail_on
-        The lowest severity that makes it fail.
+        The lowest severity that makes it fail. Advice (info) is shown only with --fail-on info.
+    target
+        The RabbitMQ that the files are for, as 4.0 or 4.3.
     allow
-        An argument of a plugin's that RabbitMQ's core does not know; may be repeated.
+        An argument that a plugin of yours reads and RabbitMQ's core does not know; may be repeated.
+    explain
+        Say what a rule is about, with examples, and read no file.
     """
+    if explain is not None:
+        print(_explanation(explain), end="")
+        return 0
     paths = topology_files(files)
+    version = _version(target)
     lowest = _LEVELS[fail_on]
-    report = run_lint(read_texts(*paths), os.environ, allowed=allow)
-    _print_text(report, paths, min(lowest, Severity.WARNING))
+    try:
+        report = run_lint(read_texts(*paths), os.environ, version=version, allowed=allow)
+    except TopologyError as error:
+        report = _unreadable(error)
+    _print(report, paths, "json" if json_ else format, lowest)
     return 1 if report.at_least(lowest) else 0
 
 
-def _print_text(report: Report, paths: Sequence[Path], shown: Severity) -> None:
-    for finding in report.at_least(shown):
-        print(f"{finding.place}: {finding.severity.word} {finding.rule.code} {finding.text}")
-    print(f"{' + '.join(map(str, paths))}: {_summary(report, shown)}", file=sys.stderr)
+def _print(report: Report, paths: Sequence[Path], how: Format, lowest: Severity) -> None:
+    shown = min(lowest, Severity.WARNING)
+    match how:
+        case "json":
+            print(json.dumps(formats.json_document(report, lowest), indent=2, ensure_ascii=False))
+        case "sarif":
+            print(json.dumps(formats.sarif_document(report, amqpkit.__version__), indent=2, ensure_ascii=False))
+        case "github":
+            _lines(formats.github_lines(report.at_least(shown)))
+        case _:
+            _lines(formats.text_lines(report.at_least(shown)))
+            print(f"{' + '.join(map(str, paths))}: {formats.summary(report, shown)}", file=sys.stderr)
 
 
-def _summary(report: Report, shown: Severity) -> str:
-    counts = [
-        f"{number} {severity.word}{'s' if number > 1 and severity is not Severity.INFO else ''}"
-        for severity in sorted(Severity, reverse=True)
-        if (number := report.count(severity))
-    ]
-    hidden = report.count(Severity.INFO) if shown > Severity.INFO else 0
-    notes = [f"{report.suppressed} silenced"] if report.suppressed else []
-    notes += ["--fail-on info shows all"] if hidden else []
-    return (", ".join(counts) or "clean") + (f" ({'; '.join(notes)})" if notes else "")
+def _lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _explanation(code: str) -> str:
+    rules = {**RULES, **LIVE_RULES}
+    names = {rule.name: rule for rule in rules.values()}
+    rule = rules.get(code.upper()) or names.get(code)
+    if rule is None:
+        close = get_close_matches(code, [*rules, *names], n=1)
+        advice = f' (did you mean "{close[0]}"?)' if close else f"; there are {', '.join(sorted(rules))}"
+        msg = f'no rule is called "{code}"{advice}'
+        raise UsageError(msg)
+    return explained(rule)
+
+
+def _version(text: str) -> tuple[int, int]:
+    parts = text.split(".")
+    if len(parts) < 2 or not all(part.isdigit() for part in parts):  # noqa: PLR2004 - major and minor
+        msg = f'--target "{text}" is no version; write 4.0 or 4.3'
+        raise UsageError(msg)
+    return int(parts[0]), int(parts[1])
+
+
+def _unreadable(error: TopologyError) -> Report:
+    """Files that cannot be opened are findings like any other, so that every format can show them."""
+    placed = (Placed(REFUSED, _place(problem.place), "", problem.message, "") for problem in error.problems)
+    return Report(tuple(placed))
+
+
+def _place(text: str) -> Place:
+    file, _, rest = text.partition(":") if text.count(":") == 2 else (text, "", "")  # noqa: PLR2004 - file:line:column
+    line, _, column = rest.partition(":")
+    return Place(0, int(line or 0), int(column or 0), file)

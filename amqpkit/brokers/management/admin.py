@@ -1,7 +1,7 @@
 """The Admin port on RabbitMQ's management API."""
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from operator import attrgetter, itemgetter
 from types import TracebackType
@@ -9,16 +9,18 @@ from typing import Any, Final, NoReturn, Self
 
 import httpx2
 
-from amqpkit.brokers.declared import address, identity
 from amqpkit.brokers.management import refusal, wire
 from amqpkit.brokers.management.client import Answer, Client
+from amqpkit.declare.identity import address, identity
 from amqpkit.errors import AccessRefused, BrokerError, Refused
-from amqpkit.model import Binding, DeclaredObject, Policy, Queue, Topology
+from amqpkit.model import Binding, DeclaredObject, Holding, Policy, Queue, Surroundings, Topology
 from amqpkit.ports import BrokerInfo
 
 # The most that RabbitMQ allows; 501 is answered 400.
 _PAGE: Final = 500
 _LISTINGS: Final = 3
+_ONE_BY_ONE: Final = 32
+"""Above so many queues their counts come from the listing."""
 _NO: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
@@ -87,9 +89,42 @@ class ManagementAdmin:
             vhost=self.vhost,
         )
 
-    async def operator_policies(self) -> tuple[Policy, ...]:
-        """Read the operator policies, which RabbitMQ merges over the policies."""
-        return tuple(wire.policy(item) for item in await self._list("operator-policies"))
+    async def surroundings(self) -> Surroundings:
+        """Read operator policies, limits, denied features and who we are; the tag `management` is enough."""
+        operators = await self._list("operator-policies")
+        limits = await self._list("vhost-limits")
+        vhosts = await self._ask("vhosts")
+        features = await self._ask("deprecated-features")
+        me = await self._ask("whoami")
+        mine: Mapping[str, Any] = next((item for item in vhosts or () if item["name"] == self.vhost), {})
+        return wire.surroundings(operators, limits, mine, features or (), me or {})
+
+    async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
+        """Count messages, unacknowledged ones too, and consumers; up to 10 s old. A missing queue is left out."""
+        if len(queues) > _ONE_BY_ONE:
+            wanted = set(queues)
+            items, _ = await self._pages(columns="name,messages,consumers")
+            return {item["name"]: wire.holding(item) for item in items if item["name"] in wanted}
+        found = {}
+        for name in queues:
+            if name in wire.DOTS:  # it has no address; AMQP can still count it
+                continue
+            answer = await self._client.ask("GET", "queues", self.vhost, name)
+            if answer.fine:
+                found[name] = wire.holding(answer.body)
+            elif answer.status != HTTPStatus.NOT_FOUND:
+                self._fail(answer)
+        return found
+
+    async def owner_of(self, queue: str) -> str:
+        """Name the connection that has an exclusive queue, as far as the user may know; empty when nobody says."""
+        answer = await self._client.ask("GET", "queues", self.vhost, queue)
+        connection = str((answer.body.get("owner_pid_details") or {}).get("name", "")) if answer.fine else ""
+        if not connection:
+            return ""
+        answer = await self._client.ask("GET", "connections", connection)
+        named = (answer.body.get("client_properties") or {}).get("connection_name") if answer.fine else None
+        return f"{named} ({connection})" if named else connection
 
     async def create(self, wanted: DeclaredObject) -> None:
         """Declare an object; an equal one is left alone, a policy is overwritten.
@@ -166,14 +201,21 @@ class ManagementAdmin:
                 break
         return tuple(each for each in found.values() if not each.exclusive and not wire.is_the_brokers_own(each.name))
 
-    async def _pages(self) -> tuple[list[Mapping[str, Any]], int]:
+    async def _ask(self, what: str) -> Any:
+        """Read something of the whole broker."""
+        answer = await self._client.ask("GET", what)
+        if not answer.fine:
+            self._fail(answer, what=what)
+        return answer.body
+
+    async def _pages(self, columns: str = "") -> tuple[list[Mapping[str, Any]], int]:
+        """Read every page; without columns what does not lag, else those columns from the statistics."""
+        # Statistics would make the listing slow, and seconds old.
+        asked: dict[str, str | int] = {"columns": columns} if columns else {"disable_stats": "true"}
         items: list[Mapping[str, Any]] = []
         page, pages, total = 1, 1, 0
         while page <= pages:
-            # Statistics would make the listing slow, and seconds old.
-            answer = await self._client.ask(
-                "GET", "queues", self.vhost, disable_stats="true", page=page, page_size=_PAGE
-            )
+            answer = await self._client.ask("GET", "queues", self.vhost, page=page, page_size=_PAGE, **asked)
             if answer.status == HTTPStatus.BAD_REQUEST and page > 1:
                 break  # page_out_of_range: queues went while we read
             if not answer.fine or answer.body is None:

@@ -1,10 +1,10 @@
 """Between the model and the management API's JSON. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
-from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue
+from amqpkit.model import Binding, DeclaredObject, Exchange, Holding, Policy, Queue, Surroundings
 
 _LETTER: Final = {"queue": "q", "exchange": "e"}
 DOTS: Final = frozenset({".", ".."})
@@ -132,6 +132,32 @@ def policy(item: Mapping[str, Any]) -> Policy:
         apply_to=item["apply-to"],
         priority=item["priority"],
     )
+
+
+def surroundings(
+    operators: Iterable[Mapping[str, Any]],
+    limits: Iterable[Mapping[str, Any]],
+    vhost: Mapping[str, Any],
+    features: Iterable[Mapping[str, Any]],
+    user: Mapping[str, Any],
+) -> Surroundings:
+    """Read what stands around declarations; 4.0 does not say which deprecated features it denies."""
+    limited = {key: value for item in limits for key, value in item["value"].items()}
+    tags = user.get("tags")
+    default = vhost.get("default_queue_type")
+    return Surroundings(
+        operator_policies=tuple(policy(item) for item in operators),
+        max_queues=limited.get("max-queues"),
+        default_queue_type=default if default in {"classic", "quorum", "stream"} else "classic",
+        denied=frozenset(item["name"] for item in features if item.get("state") == "denied"),
+        user=user.get("name", ""),
+        tags=None if tags is None else frozenset(tags.split(",") if isinstance(tags, str) else tags),
+    )
+
+
+def holding(item: Mapping[str, Any]) -> Holding:
+    """Read a queue's counts; a new queue has none yet."""
+    return Holding(item.get("messages") or 0, item.get("consumers") or 0)
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -66,6 +67,17 @@ def test_an_operator_policy_blocks_until_it_is_accepted():
     assert "(expires, max-length): mail.a, mail.b, other; " in str(obstacle)
     assert "--accept-policy cap" in str(obstacle)
     assert not planned(operators=[cap], accepted=["cap"]).blocked
+
+
+def test_a_policy_of_ours_that_left_the_file_is_cleared_away_by_prune():
+    old = Policy("amqpkit.mail.old", "^mail", {"max-length": 1}, "queues", 100)
+    wanted = replace(WANTED, owns=("mail",))
+    actual = Actual(Topology(policies=(OURS, old)))
+
+    (obstacle,) = make_plan(wanted, actual).obstacles
+
+    assert "delete it with --prune" in obstacle.remedy
+    assert not make_plan(wanted, actual, Wishes(prune=True)).blocked
 
 
 def test_a_foreign_policy_that_is_accepted_does_not_block():
