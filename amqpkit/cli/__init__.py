@@ -27,6 +27,7 @@ _COMMANDS: Final = (
     ("compile", _TOPOLOGY, "Print what RabbitMQ will be asked for."),
     ("plan", _TOPOLOGY, "Say what apply would change, what that risks and what stands in its way."),
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
+    ("drift", _TOPOLOGY, "Say in what the broker is not what the topology says."),
     ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),
     ("run", _RUN, "Run the consumers of a module."),
     ("publish", _RUN, "Publish one message."),
