@@ -34,7 +34,7 @@ def lint(  # noqa: PLR0913 - the command's options
     json_: Annotated[bool, Parameter(negative=())] = False,
     fail_on: Level = "error",
     target: str = "4.3",
-    allow: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    allow: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     explain: str | None = None,
 ) -> int:
     """Find what RabbitMQ would refuse, ignore or lose.

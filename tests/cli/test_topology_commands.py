@@ -73,7 +73,13 @@ def test_problems_can_be_json(folder, capsys):
     assert cli.main(["validate", "--json", "mail.yaml"]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "ok": False,
-        "problems": [{"place": "mail.yaml:1:10", "message": "version: the number 2 is not known here; write 1"}],
+        "problems": [
+            {
+                "place": "mail.yaml:1:10",
+                "message": "version: the number 2 is not known here; write 1",
+                "code": "AK001",
+            }
+        ],
     }
 
 

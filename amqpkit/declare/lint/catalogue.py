@@ -43,3 +43,4 @@ _TABLES: Final[tuple[tuple[Rule, ...], ...]] = (
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.code: rule for rule in chain.from_iterable(_TABLES)})
 OFFLINE: Final = frozenset(RULES)
 """The codes that are looked for without a broker."""
+LIVE_RULES: Final[Mapping[str, Rule]] = MappingProxyType({})

@@ -34,7 +34,7 @@ NO_MESSAGE = Rule(
     "publishes there, say so in a suppression.",
     bad="exchanges: {ev: {type: topic}}\nwork_queues:\n"
     "  jobs: {limits: {depth: 9}, accepts: [order.placed], bindings: [{source: ev, routing_key: order.placed},\n"
-    "    {source: ev, routing_key: oder.changed}]}\n"
+    "    {source: ev, routing_key: orders.changed}]}\n"
     "messages:\n  order.placed: {exchange: ev, routing_key: order.placed}\n",
     good="exchanges: {ev: {type: topic}}\nwork_queues:\n"
     "  jobs: {limits: {depth: 9}, accepts: [order.placed], bindings: [{source: ev, routing_key: order.*}]}\n"
