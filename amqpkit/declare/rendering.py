@@ -16,6 +16,7 @@ def rendered(topology: Topology) -> dict[str, Any]:
         {
             "vhost": topology.vhost,
             "owns": list(topology.owns),
+            **({"on-remove": dict.fromkeys(topology.retained, "retain")} if topology.retained else {}),
             "exchanges": [_exchange(exchange) for exchange in topology.exchanges],
             "queues": [_queue(queue) for queue in topology.queues],
             "bindings": [_binding(binding) for binding in topology.bindings],
