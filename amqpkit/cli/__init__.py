@@ -25,6 +25,7 @@ _COMMANDS: Final = (
     ("validate", _TOPOLOGY, "Check topology files and name every problem with its place."),
     ("lint", _TOPOLOGY, "Find what RabbitMQ would refuse, ignore or lose."),
     ("compile", _TOPOLOGY, "Print what RabbitMQ will be asked for."),
+    ("route", _TOPOLOGY, "Say which queues a message reaches, and why not the others."),
     ("plan", _TOPOLOGY, "Say what apply would change, what that risks and what stands in its way."),
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
     ("drift", _TOPOLOGY, "Say in what the broker is not what the topology says."),
