@@ -15,6 +15,7 @@ from amqpkit.brokers.memory.policy import Settings, governing, policy_fault, set
 from amqpkit.brokers.memory.profile import NotModelled, Profile
 from amqpkit.brokers.memory.queue import QueueState
 from amqpkit.declare.routing import PREDECLARED, TYPES, follows
+from amqpkit.declare.identity import canonical
 from amqpkit.errors import Refused
 from amqpkit.model import Binding, Exchange, Policy, Queue
 
@@ -79,7 +80,7 @@ class Vhost:
         if fault := binding_fault(source.type, binding, since_4_3=self.profile.since_4_3):
             raise Refused(object=_address(binding), reason=f"PRECONDITION_FAILED - {fault}")
         present = self._bindings.setdefault(binding.source, [])
-        if binding not in present:
+        if not any(_same(binding, other) for other in present):
             present.append(replace(binding, arguments=dict(binding.arguments)))
 
     def _require_ends(self, binding: Binding) -> None:
@@ -97,7 +98,7 @@ class Vhost:
     def unbind(self, binding: Binding) -> None:
         """Remove a binding; a missing one is fine."""
         present = self._bindings.get(binding.source, [])
-        self._bindings[binding.source] = [other for other in present if other != binding]
+        self._bindings[binding.source] = [other for other in present if not _same(binding, other)]
 
     def delete_exchange(self, name: str) -> None:
         """Remove an exchange and its bindings; a missing one is fine; raises Refused for the broker's own."""
@@ -166,6 +167,11 @@ class Vhost:
         ruled = policy.definition.get("alternate-exchange") if policy else None
         name: str | None = exchange.arguments.get("alternate-exchange", ruled)
         return name
+
+
+def _same(one: Binding, other: Binding) -> bool:
+    """Compare as RabbitMQ does, to which the arguments 1 and true are two bindings; Python calls them equal."""
+    return one == other and canonical(one.arguments) == canonical(other.arguments)
 
 
 def _address(binding: Binding) -> str:
