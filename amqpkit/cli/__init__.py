@@ -26,6 +26,7 @@ _COMMANDS: Final = (
     ("lint", _TOPOLOGY, "Find what RabbitMQ would refuse, ignore or lose."),
     ("compile", _TOPOLOGY, "Print what RabbitMQ will be asked for."),
     ("route", _TOPOLOGY, "Say which queues a message reaches, and why not the others."),
+    ("graph", _TOPOLOGY, "Draw a topology: messages, exchanges, queues, retry ladders, dead letters."),
     ("plan", _TOPOLOGY, "Say what apply would change, what that risks and what stands in its way."),
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
     ("drift", _TOPOLOGY, "Say in what the broker is not what the topology says."),
