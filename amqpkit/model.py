@@ -194,6 +194,8 @@ class Surroundings:
     denied: frozenset[str] = frozenset()
     user: str = ""
     tags: frozenset[str] | None = None
+    exchange_types: frozenset[str] = frozenset()
+    """The types that the broker has, plugins' too; empty when it was not asked."""
 
 
 # --- what is sent and received -----------------------------------------------------------------

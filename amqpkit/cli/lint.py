@@ -11,15 +11,18 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 import amqpkit
+from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.usage import UsageError
 from amqpkit.declare.lint import formats
 from amqpkit.declare.lint.catalogue import LIVE_RULES, REFUSED, RULES
 from amqpkit.declare.lint.findings import Placed, Severity
 from amqpkit.declare.lint.guide import explained
+from amqpkit.declare.lint.live import Check, checks
 from amqpkit.declare.lint.run import Report
 from amqpkit.declare.lint.run import lint as run_lint
 from amqpkit.declare.load import read_texts
+from amqpkit.declare.spec.parsing import read
 from amqpkit.declare.spec.tree import Place
 from amqpkit.errors import TopologyError
 
@@ -28,7 +31,7 @@ Format = Literal["text", "json", "github", "sarif"]
 _LEVELS: Final = {severity.word: severity for severity in Severity}
 
 
-def lint(  # noqa: PLR0913 - the command's options
+async def lint(  # noqa: PLR0913 - the command's options
     *files: Path,
     format: Format = "text",  # noqa: A002 - the command's word
     json_: Annotated[bool, Parameter(negative=())] = False,
@@ -36,6 +39,8 @@ def lint(  # noqa: PLR0913 - the command's options
     target: str = "4.3",
     allow: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     explain: str | None = None,
+    live: Annotated[bool, Parameter(negative=())] = False,
+    connection: AdminOptions | None = None,
 ) -> int:
     """Find what RabbitMQ would refuse, ignore or lose.
 
@@ -60,6 +65,10 @@ def lint(  # noqa: PLR0913 - the command's options
         An argument that a plugin of yours reads and RabbitMQ's core does not know; may be repeated.
     explain
         Say what a rule is about, with examples, and read no file.
+    live
+        Also look at a broker: policies that rule over ours, what it denies, what it lacks. --target is its version.
+    connection
+        Which broker, with --live; a user with the tag management is enough.
     """
     if explain is not None:
         print(_explanation(explain), end="")
@@ -68,11 +77,21 @@ def lint(  # noqa: PLR0913 - the command's options
     version = _version(target)
     lowest = _LEVELS[fail_on]
     try:
-        report = run_lint(read_texts(*paths), os.environ, version=version, allowed=allow)
+        texts = read_texts(*paths)
+        looks: tuple[Check, ...] = ()
+        if live:
+            vhost = read(texts, os.environ).vhost
+            version, looks = await _look(connection or AdminOptions(), vhost)
+        report = run_lint(texts, os.environ, version=version, allowed=allow, live=looks)
     except TopologyError as error:
         report = _unreadable(error)
     _print(report, paths, "json" if json_ else format, lowest)
     return 1 if report.at_least(lowest) else 0
+
+
+async def _look(connection: AdminOptions, vhost: str | None) -> tuple[tuple[int, int], tuple[Check, ...]]:
+    async with administered(connection.place(vhost)) as (admin, broker):
+        return _version(broker.version), checks(await admin.read(), await admin.surroundings())
 
 
 def _print(report: Report, paths: Sequence[Path], how: Format, lowest: Severity) -> None:
@@ -108,7 +127,7 @@ def _explanation(code: str) -> str:
 
 def _version(text: str) -> tuple[int, int]:
     parts = text.split(".")
-    if len(parts) < 2 or not all(part.isdigit() for part in parts):  # noqa: PLR2004 - major and minor
+    if len(parts) < 2 or not all(part.isdigit() for part in parts[:2]):  # noqa: PLR2004 - major and minor
         msg = f'--target "{text}" is no version; write 4.0 or 4.3'
         raise UsageError(msg)
     return int(parts[0]), int(parts[1])

@@ -53,7 +53,11 @@ def merged(policy: Policy | None, operator: Policy | None) -> dict[str, Setting]
     found = _of(policy)
     for key, theirs in _of(operator).items():
         ours = found.get(key)
-        found[key] = theirs if ours is None or not _is_number(theirs.value) else _smaller(ours, theirs)
+        if ours is not None and _is_number(theirs.value):
+            # An unlimited delivery-limit loses here too (measured on 4.0 and 4.3).
+            found[key] = _smaller_limit(ours, theirs) if key == "delivery-limit" else _smaller(ours, theirs)
+        else:
+            found[key] = theirs
     return found
 
 

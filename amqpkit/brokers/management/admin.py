@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from operator import attrgetter, itemgetter
 from types import TracebackType
@@ -97,7 +98,8 @@ class ManagementAdmin:
         features = await self._ask("deprecated-features")
         me = await self._ask("whoami")
         mine: Mapping[str, Any] = next((item for item in vhosts or () if item["name"] == self.vhost), {})
-        return wire.surroundings(operators, limits, mine, features or (), me or {})
+        found = wire.surroundings(operators, limits, mine, features or (), me or {})
+        return replace(found, exchange_types=wire.exchange_types(await self._ask("overview") or {}))
 
     async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
         """Count messages, unacknowledged ones too, and consumers; up to 10 s old. A missing queue is left out."""

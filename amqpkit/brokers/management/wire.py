@@ -155,6 +155,11 @@ def surroundings(
     )
 
 
+def exchange_types(overview: Mapping[str, Any]) -> frozenset[str]:
+    """Read which types of exchange the broker has."""
+    return frozenset(item["name"] for item in overview.get("exchange_types", ()))
+
+
 def holding(item: Mapping[str, Any]) -> Holding:
     """Read a queue's counts; a new queue has none yet."""
     return Holding(item.get("messages") or 0, item.get("consumers") or 0)

@@ -10,6 +10,7 @@ from amqpkit.declare.lint import (
     deadletters,
     deprecated,
     limits,
+    live,
     loops,
     policies,
     routes,
@@ -41,6 +42,5 @@ _TABLES: Final[tuple[tuple[Rule, ...], ...]] = (
     suppression.RULES,
 )
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.code: rule for rule in chain.from_iterable(_TABLES)})
-OFFLINE: Final = frozenset(RULES)
-"""The codes that are looked for without a broker."""
-LIVE_RULES: Final[Mapping[str, Rule]] = MappingProxyType({})
+LIVE_RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.code: rule for rule in live.RULES})
+"""Those that take a look at a broker."""

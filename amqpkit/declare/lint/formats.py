@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote
 
-from amqpkit.declare.lint.catalogue import RULES
+from amqpkit.declare.lint.catalogue import LIVE_RULES, RULES
 from amqpkit.declare.lint.findings import Placed, Rule, Severity
 from amqpkit.declare.lint.run import Report
 
@@ -74,8 +74,9 @@ def _property(text: str) -> str:
 
 def sarif_document(report: Report, version: str) -> dict[str, Any]:
     """Give the report as SARIF 2.1.0, for code scanning; `version` is this program's."""
+    rules = {**RULES, **LIVE_RULES}
     used = sorted({finding.rule.code for finding in report.findings})
-    driver = {"name": "amqpkit", "semanticVersion": version, "rules": [_sarif_rule(RULES[code]) for code in used]}
+    driver = {"name": "amqpkit", "semanticVersion": version, "rules": [_sarif_rule(rules[code]) for code in used]}
     return {
         "$schema": _SARIF,
         "version": "2.1.0",

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from amqpkit.declare.compiler import compile_topology
-from amqpkit.declare.lint.catalogue import CHECKS, OFFLINE, REFUSED, RULES
+from amqpkit.declare.lint.catalogue import CHECKS, LIVE_RULES, REFUSED
 from amqpkit.declare.lint.findings import Finding, Placed, Severity
 from amqpkit.declare.lint.secrets import secrets
 from amqpkit.declare.lint.subject import NEWEST, Subject
@@ -15,7 +14,6 @@ from amqpkit.declare.spec.tree import Node, Path, Place, place_of, walk
 from amqpkit.model import Topology
 
 Check = Callable[[Subject], Iterator[Finding]]
-NO_CHECKS: Final[tuple[Check, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ def lint(
     *,
     version: tuple[int, int] = NEWEST,
     allowed: Iterable[str] = (),
-    live: Iterable[Check] = NO_CHECKS,
+    live: Sequence[Check] = (),
 ) -> Report:
     """Lint one topology, given as (file name, text) pairs that are laid over each other.
 
@@ -57,7 +55,7 @@ def lint(
         faulty = {fault.place for fault in reading.faults}  # one mistake, one line
         found = [finding for check in (*CHECKS, *live) for finding in check(subject)]
         located += [each for each in _located(reading.root, reading.files, found) if each[0].place not in faulty]
-    unjudged = frozenset() if tuple(live) else frozenset(RULES) - OFFLINE
+    unjudged = frozenset() if live else frozenset(LIVE_RULES)
     kept, silenced = silence(located, tuple(suppressions(texts)), unjudged)
     return Report(tuple(sorted(set(kept), key=_order)), silenced, None if reading.faults else topology)
 

@@ -43,6 +43,11 @@ class Reading:
     """Each file's own tree, before they were laid over each other."""
 
     @property
+    def vhost(self) -> str | None:
+        """The vhost that the files name, if they can be read."""
+        return self.spec.vhost if self.spec else None
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """The faults, sorted by file and line, for people."""
         return tuple(Problem(str(fault.place), fault.message) for fault in self.faults)
