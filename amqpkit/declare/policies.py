@@ -6,47 +6,28 @@ over for that queue (measured).
 """
 
 import re
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
 from typing import Final
 
 from amqpkit.model import Exchange, Policy, Queue
 
 _KINDS: Final = {"classic_queues": "classic", "quorum_queues": "quorum", "streams": "stream"}
-_STREAM: Final = frozenset({"max-age", "stream-max-segment-size-bytes", "stream-filter-size-bytes"})
-_SIZE: Final = frozenset({"initial-cluster-size"})
-_QUORUM: Final = frozenset(
-    {
-        "dead-letter-strategy",
-        "delivery-limit",
-        "target-group-size",
-        "delayed-retry-type",
-        "delayed-retry-min",
-        "delayed-retry-max",
-        "consumer-disconnected-timeout",
-    }
-)
-_NOT_ON_STREAMS: Final = frozenset(
-    {
-        "expires",
-        "message-ttl",
-        "max-length",
-        "overflow",
-        "dead-letter-exchange",
-        "dead-letter-routing-key",
-        "consumer-timeout",
-        "queue-version",
-    }
+_REPLICAS: Final = frozenset({"target-group-size", "max-in-memory-length", "max-in-memory-bytes"})
+_COUNTING: Final = frozenset({"dead-letter-strategy", "delivery-limit"})
+_LOGS: Final = frozenset({"max-age", "stream-max-segment-size-bytes", "initial-cluster-size"})
+_FIFO: Final = frozenset(
+    {"expires", "message-ttl", "max-length", "overflow", "dead-letter-exchange", "dead-letter-routing-key"}
 )
 UNSUPPORTED: Final[Mapping[str, frozenset[str]]] = {
-    "classic": _STREAM | _SIZE | _QUORUM,
-    "quorum": _STREAM | _SIZE | {"queue-version"},
-    "stream": _QUORUM | _NOT_ON_STREAMS,
+    "classic": _LOGS | _COUNTING | _REPLICAS,
+    "quorum": _LOGS | {"queue-mode", "queue-master-locator"},
+    "stream": _FIFO | _COUNTING | _REPLICAS | {"queue-mode", "queue-master-locator"},
 }
-"""By queue type, the policy keys that make RabbitMQ pass over the whole policy."""
+"""By queue type, the policy keys that make RabbitMQ pass over the whole policy (each measured on 4.0 and 4.3)."""
 
 
 _LITERAL: Final = re.compile(r"\\([^A-Za-z0-9])|([^\\.^$*+?()\[\]{}|])")
@@ -76,9 +57,13 @@ class PolicyIndex:
         """Sort the policies by the literal text that their pattern starts with."""
         self._prefixed: dict[str, list[tuple[str, Policy]]] = defaultdict(list)
         self._general: list[Policy] = []
+        self.unreadable: list[Policy] = []
+        """Those whose pattern only RabbitMQ can read; they reach nothing here."""
         for policy in policies:
             prefix, rest = literal_prefix(policy.pattern)
-            if prefix:
+            if readable(rest) is None:
+                self.unreadable.append(policy)
+            elif prefix:
                 self._prefixed[prefix].append((rest, policy))
             else:
                 self._general.append(policy)
@@ -89,7 +74,8 @@ class PolicyIndex:
         reaching = self._reaching(declared)
         if not reaching:
             return _NOBODY
-        reaching.sort(key=attrgetter("priority"), reverse=True)
+        if len(reaching) > 1:
+            reaching.sort(key=lambda policy: (-policy.priority, policy.name))
         lacks = [(policy, unsupported(policy, declared)) for policy in reaching]
         able = [policy for policy, key in lacks if key is None]
         winner = able[0] if able else None
@@ -137,7 +123,9 @@ def concerns(policy: Policy, declared: Queue | Exchange) -> bool:
 def readable(pattern: str) -> re.Pattern[str] | None:
     """Compile a pattern, or give None; Python's expressions are close to RabbitMQ's PCRE, not the same."""
     try:
-        return re.compile(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of what Python may read otherwise one day
+            return re.compile(pattern)
     except re.error:
         return None
 

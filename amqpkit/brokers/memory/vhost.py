@@ -14,8 +14,8 @@ from amqpkit.brokers.memory.exchange import binding_fault
 from amqpkit.brokers.memory.policy import Settings, governing, policy_fault, settings_of
 from amqpkit.brokers.memory.profile import NotModelled, Profile
 from amqpkit.brokers.memory.queue import QueueState
-from amqpkit.declare.routing import PREDECLARED, TYPES, follows
 from amqpkit.declare.identity import canonical
+from amqpkit.declare.routing import PREDECLARED, TYPES, follows
 from amqpkit.errors import Refused
 from amqpkit.model import Binding, Exchange, Policy, Queue
 
@@ -68,7 +68,7 @@ class Vhost:
 
     def settings(self, queue: Queue) -> Settings:
         """Weigh a queue's arguments against the policy that reaches it."""
-        policy = governing(queue.name, queue.type, self.policies.values(), since_4_3=self.profile.since_4_3)
+        policy = governing(queue.name, queue.type, self.policies.values())
         if policy and queue.type == "quorum" and self.profile.since_4_3 and "max-length-bytes" in policy.definition:
             raise NotModelled("max-length-bytes on a 4.3 quorum queue, which counts metadata too")
         return settings_of(queue, policy, since_4_3=self.profile.since_4_3)
@@ -163,7 +163,7 @@ class Vhost:
         return queues, [alternate] if alternate is not None else exchanges
 
     def _alternate(self, exchange: Exchange) -> str | None:
-        policy = governing(exchange.name, "exchange", self.policies.values(), since_4_3=self.profile.since_4_3)
+        policy = governing(exchange.name, "exchange", self.policies.values())
         ruled = policy.definition.get("alternate-exchange") if policy else None
         name: str | None = exchange.arguments.get("alternate-exchange", ruled)
         return name

@@ -84,11 +84,12 @@ async def test_the_policy_that_rules_is_the_one_the_broker_says(broker):
         Policy("mixed", "^a", {"max-length": 1, "delivery-limit": 3}, "queues", 9),
         Policy("plain", "^(a|b)", {"max-length": 2}, "queues", 5),
         Policy("last", r"^b\.c", {"max-length": 3}, "classic_queues", 7),
+        Policy("timed", "^d", {"consumer-timeout": 60000, "max-length": 3}, "queues", 1),
         Policy("both", "^c", {"max-length": 4, "alternate-exchange": "x"}, "all", 1),
     ]
     queues = [
         Queue(f"{name}/{kind}", kind, arguments={"x-queue-type": kind})
-        for name in ("a", "b.c", "ab", "c")
+        for name in ("a", "b.c", "ab", "c", "d")
         for kind in ("classic", "quorum")
     ]
     async with ManagementAdmin(broker.api, vhost=broker.vhost) as admin:

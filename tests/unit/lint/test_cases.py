@@ -18,6 +18,7 @@ EXPECTED = {
     "dlx-names-an-exchange-nobody-declares-unbound-key": "AK202",
     "expiry-cycle-drops-messages": "AK210 AK210",
     "expiry-cycle-drops-messages-fine": "AK211",
+    "full-queue-nacks": "AK304",
     "ha-mode-from-3x": "AK403 AK501 AK501 AK501 AK501 AK304 AK504",
     "headers-bindings-differ-by-type-only": "",
     "import-says-ok-and-changes-nothing-1": "",
@@ -31,6 +32,7 @@ EXPECTED = {
     "replay-to-the-exchange": "",
     "retry-reaches-every-subscriber-bad": "AK211 AK206",
     "second-apply-is-not-empty": "AK304",
+    "slow-head-blocks-fast-tail": "AK212",
     "transient-shared-queue": "AK502",
     "unknown-arguments-are-accepted": "AK101 AK101 AK001 AK001",
 }
@@ -58,3 +60,21 @@ def test_names_are_counted_in_bytes_and_the_longest_that_fits_passes():
     (finding,) = linted("name-limit-is-bytes").at_least(Severity.WARNING)
 
     assert "has 256 bytes; RabbitMQ takes 255" in finding.message
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["shop.yaml"],
+        ["examples/minimal.yaml"],
+        ["examples/full.yaml"],
+        ["examples/full.yaml", "examples/production.yaml"],
+    ],
+    ids="+".join,
+)
+def test_our_own_topologies_are_clean(files):
+    folder = Path(__file__).parents[3] / "topology"
+
+    report = lint([(name, (folder / name).read_text(encoding="utf-8")) for name in files], {})
+
+    assert [finding.text for finding in report.at_least(Severity.WARNING)] == []

@@ -112,6 +112,13 @@ async def test_an_alternate_exchange_takes_what_its_exchange_cannot_route(lab, b
     assert (stored.exchange, stored.routing_keys) == ("x", ("k",))
 
 
+def test_a_consumer_timeout_disables_no_policy_on_a_classic_queue(lab):
+    queue = Queue("c", "classic", arguments={"x-queue-type": "classic"})
+    lab.declare(queue, Policy("p", "^c", {"consumer-timeout": 60000, "max-length": 3}, apply_to="queues"))
+
+    assert lab.broker.vhost.settings(queue).max_length == 3
+
+
 def test_a_policy_with_keys_for_both_rules_exchanges_and_queues(lab):
     queue = Queue("xq", "quorum", arguments={"x-queue-type": "quorum"})
     lab.declare(Exchange("x"), Exchange("other", "fanout"), queue, Binding("other", "xq"))

@@ -134,6 +134,7 @@ PATTERNS = st.one_of(
 )
 
 
+@pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
 @given(st.lists(PATTERNS, max_size=6), NAMES)
 def test_a_pattern_reaches_what_a_search_finds(patterns, name):
     policies = [Policy(str(number), each, {}, "all", number) for number, each in enumerate(patterns)]
