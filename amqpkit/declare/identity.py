@@ -5,9 +5,12 @@ Pure; shared by every room that compares or reports declared objects.
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue
+
+_SCALARS: Final = frozenset({str, int, bool, float})
+_EMPTY: Final = ("table", frozenset[object]())
 
 
 def address(declared: DeclaredObject) -> str:
@@ -39,11 +42,16 @@ def canonical(value: Any) -> object:
     Python says `1 == True == 1.0`; to RabbitMQ the three, and "1", are different arguments (measured on headers
     bindings). Integers are equal whatever their width on the wire, and tables whatever their order.
     """
+    kind = type(value)
+    if kind in _SCALARS:
+        return (kind, value)
     if isinstance(value, Mapping):
+        if not value:
+            return _EMPTY
         return ("table", frozenset((key, canonical(each)) for key, each in value.items()))
     if isinstance(value, list | tuple):
         return ("list", tuple(canonical(each) for each in value))
-    return (type(value), value)
+    return (kind, value)
 
 
 def way_out(declared: DeclaredObject) -> str:

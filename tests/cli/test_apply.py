@@ -128,27 +128,10 @@ def test_the_document_of_json(broker, capsys, file):
     assert (conflict["wanted"], conflict["actual"]) == ("topic", "fanout")
 
 
-@pytest.fixture
-def user(broker):
-    """Make users with one password, on this vhost."""
-    made = []
+def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, capsys, file, user, urls):
+    limited = urls(user("policymaker", configure=r"^(email\.send\..+|amqpkit\.lock)$"))
 
-    def make(tags, configure=".*"):
-        name = f"{broker.vhost}-{len(made)}"
-        made.append(name)
-        broker.http("PUT", f"users/{name}", {"password": "se/cret", "tags": tags})
-        broker.http("PUT", f"permissions/{broker.vhost}/{name}", {"configure": configure, "write": ".*", "read": ".*"})
-        return f"http://{name}:se%2Fcret@{broker.api.rpartition('@')[2]}"
-
-    yield make
-    for name in made:
-        broker.http("DELETE", f"users/{name}")
-
-
-def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, capsys, file, user):
-    api = user("policymaker", configure=r"^(email\.send\..+|amqpkit\.lock)$")
-
-    assert main(["apply", str(file), "--yes", "--url", broker.url, "--api", api]) == 3
+    assert main(["apply", str(file), "--yes", *limited]) == 3
     out, err = capsys.readouterr()
     assert "Created" not in out
     assert "then stopped; applying again does the rest" in err
@@ -156,7 +139,7 @@ def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, caps
     assert "not done: binding email.send.retry -return-> queue email.send\n" in err
     assert "cret" not in out + err
 
-    assert main(["apply", str(file), "--yes", "--json", "--url", broker.url, "--api", api]) == 1
+    assert main(["apply", str(file), "--yes", "--json", *limited]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["outcome"] == "failed"
     assert document["errors"][0].startswith("queue email.send: ")
@@ -165,8 +148,8 @@ def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, caps
     assert "Created 2, changed 0" in capsys.readouterr().out
 
 
-def test_a_user_who_may_make_no_policies_is_refused_before_the_first_change(broker, capsys, file, user):
-    assert main(["apply", str(file), "--yes", "--url", broker.url, "--api", user("management")]) == 1
+def test_a_user_who_may_make_no_policies_is_refused_before_the_first_change(broker, capsys, file, user, urls):
+    assert main(["apply", str(file), "--yes", *urls(user("management"))]) == 1
 
     err = capsys.readouterr().err
     assert "needs the tag policymaker" in err

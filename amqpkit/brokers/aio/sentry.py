@@ -9,6 +9,7 @@ import aiormq
 from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 from pamqp.commands import Queue as QueueClass
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from amqpkit.brokers.aio import faults
 from amqpkit.brokers.aio.session import Address, Link, connect, hang_up
@@ -38,7 +39,7 @@ class AioSentry:
     def __init__(self, link: Link) -> None:
         """Keep the connection; `open` makes one."""
         self._link = link
-        self._holder: aiormq.Channel | None = None
+        self._locked = False
 
     @classmethod
     async def open(cls, url: BrokerURL, name: str, *, timeout: float = 10.0) -> Self:  # noqa: ASYNC109 - the client has its own
@@ -46,7 +47,17 @@ class AioSentry:
         return cls(await connect(Address(url, name, heartbeat=10, timeout=timeout)))
 
     async def lock(self) -> None:
-        """Take the vhost's lock until `close`; raises Locked when somebody else has it, AccessRefused."""
+        """Take the vhost's lock until `close`; raises Locked when somebody else keeps it, AccessRefused.
+
+        A connection that ends takes its exclusive queues along a moment later, so a lock that is taken is asked for
+        again for two seconds.
+        """
+        again = AsyncRetrying(
+            retry=retry_if_exception_type(Locked), stop=stop_after_delay(2), wait=wait_fixed(0.2), reraise=True
+        )
+        await again(self._lock)
+
+    async def _lock(self) -> None:
         channel = await self._channel()
         # A vhost's default type may be quorum, which cannot be exclusive.
         frame = QueueDeclareFrame(queue=LOCK, exclusive=True, auto_delete=True, arguments={"x-queue-type": "classic"})
@@ -54,7 +65,7 @@ class AioSentry:
             await guarded(channel.rpc)(frame, timeout=RPC_TIMEOUT)
         except faults.TROUBLE as error:
             raise _unlocked(faults.loss(error)) from error
-        self._holder = channel
+        self._locked = True
 
     @property
     def trouble(self) -> BrokerError | None:
@@ -78,23 +89,33 @@ class AioSentry:
         await _close(channel)
         return Holding(answer.message_count or 0, answer.consumer_count or 0)
 
-    async def delete_empty(self, queue: Queue) -> bool:
-        """Delete a queue that holds nothing and that nobody consumes; say whether it is gone. Raises BrokerError.
+    async def delete_empty(self, queue: Queue, *, in_use: bool = False) -> bool:
+        """Delete a queue that holds nothing, and that nobody consumes unless `in_use`; say whether it is gone.
 
         A classic queue has `if-empty`. Of a quorum queue behind a fence RabbitMQ still takes one message, while it is
-        empty (measured): that one is ours, and behind it nothing gets in.
+        empty (measured): that one is ours, and behind it nothing gets in. A consumer would be given it, so in use such
+        a queue is only looked at. Raises BrokerError.
         """
         try:
             if queue.type == "classic":
-                return await self._delete(queue.name, if_empty=True, if_unused=True)
-            if queue.type == "quorum" and not await self._plugged(queue.name):
+                return await self._delete(queue.name, if_empty=True, if_unused=not in_use)
+            if queue.type == "quorum" and not await self._ends(queue.name, in_use=in_use):
                 return False
             return await self._delete(queue.name)
         except faults.TROUBLE as error:
             raise faults.consuming(faults.loss(error), queue.name) from error
 
+    async def _ends(self, name: str, *, in_use: bool) -> bool:
+        if in_use and (found := await self.look(name)) and found.consumers:
+            return not found.messages
+        return await self._plugged(name)
+
     async def close(self) -> None:
-        """Hang up; the lock goes with it."""
+        """Give back the lock, and hang up."""
+        if self._locked and not self._link.lost.done():
+            self._locked = False
+            with suppress(BrokerError, *faults.TROUBLE):  # it goes with the connection anyway
+                await self._delete(LOCK)
         await hang_up(self._link)
 
     async def _delete(self, name: str, *, if_empty: bool = False, if_unused: bool = False) -> bool:

@@ -59,7 +59,8 @@ def extras(wanted: Topology, actual: Topology) -> tuple[DeclaredObject, ...]:
     """
     owned = Owned.of(wanted.owns)
     declared = {identity(each) for each in all_of(wanted)}
-    return tuple(each for each in all_of(actual) if _is_owned(each, owned) and identity(each) not in declared)
+    mine = (each for each in all_of(actual) if _is_owned(each, owned))
+    return tuple(each for each in mine if identity(each) not in declared)
 
 
 def all_of(topology: Topology) -> tuple[DeclaredObject, ...]:
@@ -112,7 +113,9 @@ class _Keeping:
         for each in candidates:
             if isinstance(each, Binding):
                 self._out[each.source].append(each)
-        self._needed = _needs(all_of(actual.topology), self._doomed)
+        # As it will be: what the file changes is changed before anything is deleted.
+        planned = {identity(each): each for each in (*_naming(actual.topology), *_naming(wanted))}
+        self._needed = _needs(planned.values(), self._doomed)
         self._bound = _bound(actual.topology.bindings, self._doomed)
         self.kept: list[Kept] = []
         self._seen: set[tuple[object, ...]] = set()
@@ -182,20 +185,26 @@ class _Keeping:
         return f"{some(users)} dead-letters or hands over to it" if users else ""
 
 
+def _naming(topology: Topology) -> tuple[Queue | Exchange | Policy, ...]:
+    """Give what can name an exchange or a queue as its target."""
+    return (*topology.queues, *topology.exchanges, *topology.policies)
+
+
 def references(topology: Topology) -> dict[tuple[str, str], list[str]]:
     """List who names an exchange or a queue as dead-letter or alternate target; RabbitMQ checks none of them."""
-    return _needs(all_of(topology), {})
+    return _needs(_naming(topology), {})
 
 
 def _needs(
-    declared: Iterable[DeclaredObject], doomed: Mapping[tuple[object, ...], object]
+    declared: Iterable[Queue | Exchange | Policy], doomed: Mapping[tuple[object, ...], object]
 ) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in declared:
-        if isinstance(each, Binding) or identity(each) in doomed:
-            continue
-        for target in _targets(each):
-            found[target].append(address(each))
+        targets = tuple(_targets(each))
+        if targets and identity(each) not in doomed:
+            name = address(each)
+            for target in targets:
+                found[target].append(name)
     return found
 
 
@@ -210,12 +219,11 @@ def _bound(bindings: Iterable[Binding], doomed: Mapping[tuple[object, ...], obje
 def _targets(*declared: Queue | Exchange | Policy) -> Iterator[tuple[str, str]]:
     for each in declared:
         given = each.definition if isinstance(each, Policy) else each.arguments
-        settings = {key.removeprefix("x-"): value for key, value in given.items()}
+        prefix = "x-" if isinstance(each, Queue) else ""
         for key in ("dead-letter-exchange", "alternate-exchange"):
-            if (exchange := settings.get(key)) is None:
+            if (exchange := given.get(prefix + key)) is None:
                 continue
             if exchange:
                 yield ("exchange", str(exchange))
             else:  # the default exchange: the routing key names the queue
-                own = getattr(each, "name", "")
-                yield ("queue", str(settings.get("dead-letter-routing-key", own)))
+                yield ("queue", str(given.get(f"{prefix}dead-letter-routing-key", each.name)))

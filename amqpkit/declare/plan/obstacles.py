@@ -10,6 +10,7 @@ from typing import Final
 
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.changes import Change, Create
+from amqpkit.declare.plan.reach import Reach
 from amqpkit.declare.plan.rule import Rule, some
 from amqpkit.model import Exchange, Policy, Queue, Topology
 
@@ -48,11 +49,10 @@ def obstacles(
     """Find what stands in the way."""
     theirs: dict[str, tuple[Policy, list[str]]] = {}
     operators: dict[str, tuple[Policy, list[str]]] = {}
-    mine = {policy.name for policy in wanted.policies}
+    rivals = Reach(each for each in rule.foreign if each.priority >= OURS and each.name not in known.accepted)
     for queue in wanted.queues:
-        for policy in rule.after.reaching(queue):
-            if policy.name not in mine and policy.priority >= OURS and policy.name not in known.accepted:
-                theirs.setdefault(policy.name, (policy, []))[1].append(queue.name)
+        for policy in rivals.reaching(queue):
+            theirs.setdefault(policy.name, (policy, []))[1].append(queue.name)
         operator = rule.operators.ruling(queue)
         if operator and operator.name not in known.accepted:
             operators.setdefault(operator.name, (operator, []))[1].append(queue.name)
@@ -67,7 +67,7 @@ def shadows(wanted: Topology, rule: Rule) -> Iterator[str]:
     mine = {policy.name for policy in wanted.policies}
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     declarations: tuple[Queue | Exchange, ...] = (*wanted.queues, *wanted.exchanges)
-    for declared in declarations:
+    for declared in declarations if rule.foreign else ():
         reaching = rule.after.reaching(declared)
         ours = next((policy for policy in reaching if policy.name in mine), None)
         other = next((policy for policy in reaching if policy.name not in mine), None)

@@ -151,7 +151,9 @@ def _why(declared: DeclaredObject) -> str:
 def _useless_settings(wanted: Topology, rule: Rule) -> Iterator[str]:
     """Say which keys of a policy have no effect on a queue that has them as arguments."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for queue in wanted.queues:
+    policies = (*wanted.policies, *rule.foreign)
+    sets_any = any(key.startswith("dead-letter-") for policy in policies for key in policy.definition)
+    for queue in wanted.queues if sets_any else ():
         policy = rule.after.ruling(queue)
         useless = [
             key

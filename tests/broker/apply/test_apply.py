@@ -9,10 +9,12 @@ import pytest
 
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.declare.load import load_topology
+from amqpkit.declare.plan.drift import find_drift
 from amqpkit.declare.plan.planning import Wishes
 from amqpkit.errors import AccessRefused, ConnectionFailed, Refused
 from amqpkit.model import Binding, Exchange, Policy, Queue, Topology
 from amqpkit.operate.apply import ApplyFailed, Conflicts, apply
+from amqpkit.operate.survey import survey
 
 FULL = Path(__file__).parents[2] / "unit" / "declare" / "full.yaml"
 # Names that must be escaped in URLs, and two that no escaping helps.
@@ -52,6 +54,18 @@ async def test_the_effective_policy_is_the_files(broker, admin):
     if broker.release >= (4, 3):
         assert rules.pop("email.send") == "amqpkit.email.send"
         assert set(rules.values()) == {"amqpkit.email.send.parts"}
+
+
+async def test_right_after_an_apply_there_is_no_difference_twenty_times_of_twenty(admin):
+    for number in range(20):
+        policy = Policy("p", "^q$", {"max-length": 10 + number, "overflow": "reject-publish"}, "queues")
+        wanted = Topology(queues=(queue("q"),), policies=(policy,))
+
+        await apply(wanted, admin)
+
+        plan, actual = await survey(wanted, admin)
+        assert plan.changes == ()
+        assert find_drift(wanted, actual).found == ()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from amqpkit.operate.prune import Pruning
 from amqpkit.operate.survey import survey
 from tests.fuzz.topologies import topologies, without_blocked
 
-EXAMPLES = int(os.environ.get("AMQPKIT_PAIRS", "50"))
+EXAMPLES = int(os.environ.get("AMQPKIT_PAIRS", "30"))
 """Thousands by command: `AMQPKIT_PAIRS=5000 pytest tests/unit/operate/test_pairs.py`."""
 
 

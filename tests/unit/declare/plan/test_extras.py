@@ -133,6 +133,15 @@ def test_what_somebody_else_needs_stays(stays, kept, reason):
     assert len(plan.steps) == 1
 
 
+def test_what_the_file_itself_no_longer_names_may_go_in_the_same_plan():
+    def naming(exchange):
+        return Policy("p", "^orders$", {"dead-letter-exchange": exchange})
+
+    plan = pruned(Exchange("mail.x"), naming("mail.x"), wanted=[naming("amq.fanout")])
+
+    assert going(plan) == ["policy p", "exchange mail.x"]
+
+
 def test_a_queue_with_consumers_stays():
     assert reasons(pruned(queue("mail.q"), holdings={"mail.q": Holding(0, 2)})) == {
         "queue mail.q": "it has 2 consumers"
