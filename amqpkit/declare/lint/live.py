@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from amqpkit.declare.effective import Setting, delivery_limit, overflow, settings, value_of
+from amqpkit.declare.effective import delivery_limit, overflow
 from amqpkit.declare.lint.findings import Finding, Rule, Severity
 from amqpkit.declare.lint.policies import some
 from amqpkit.declare.lint.subject import Subject, address, kind
+from amqpkit.declare.plan.settings import Setting, settings, value_of
 from amqpkit.declare.policies import PolicyIndex
 from amqpkit.declare.routing import PREDECLARED
 from amqpkit.declare.spec.tree import Path

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from amqpkit.declare.effective import ARGUMENT, settings
 from amqpkit.declare.lint.findings import Finding, Rule, Severity
-from amqpkit.declare.lint.subject import Subject
+from amqpkit.declare.lint.subject import ARGUMENT, Subject
+from amqpkit.declare.plan.settings import settings
 from amqpkit.declare.policies import readable
 from amqpkit.model import Exchange, Policy, Queue
 

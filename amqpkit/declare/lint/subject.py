@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from amqpkit.declare import naming
 from amqpkit.declare.compiler import delay_queues
-from amqpkit.declare.effective import Setting, settings, value_of
+from amqpkit.declare.plan.settings import Setting, settings, value_of
 from amqpkit.declare.policies import PolicyIndex, Ruling
 from amqpkit.declare.reachability import ANY, Key, Reachability
 from amqpkit.declare.spec.format import Spec
@@ -16,6 +16,8 @@ from amqpkit.declare.spec.tree import Path
 from amqpkit.model import Binding, Exchange, Queue, Topology, WorkQueue
 
 NEWEST: Final = (4, 3)
+ARGUMENT: Final = "argument"
+"""The source of a setting that no policy gives."""
 Declared = Queue | Exchange
 
 
@@ -96,7 +98,8 @@ class Subject:
 
     def setting(self, queue: str, key: str, default: Any = None) -> Any:
         """Give one value that a queue obeys, or the default."""
-        return value_of(self.settings[queue], key, default)
+        found = value_of(self.settings[queue], key)
+        return default if found is None else found
 
     def dead_keys(self, queue: str) -> tuple[Key, ...]:
         """Give the keys with which a queue's dead letters leave it: the one that is set, else those they came with."""
@@ -118,8 +121,9 @@ class Subject:
     def setting_loc(self, queue: str, key: str) -> Path:
         """Say where the value that a queue obeys is written: at the queue's argument or in the policy."""
         setting = self.settings[queue].get(key)
-        if setting is not None and setting.source in self.spec.policies:
-            return ("policies", setting.source, "definition", key)
+        ruling = self.rulings["queue", queue].winner
+        if setting is not None and setting.source != ARGUMENT and ruling and ruling.name in self.spec.policies:
+            return ("policies", ruling.name, "definition", key)
         declared = self.queues[queue]
         return (*self.loc(declared), "arguments", f"x-{key}") if queue in self.spec.queues else self.loc(declared)
 
