@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from keyword import iskeyword
 from typing import Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -30,6 +31,8 @@ _COMMANDS: Final = (
     ("plan", _TOPOLOGY, "Say what apply would change, what that risks and what stands in its way."),
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
     ("drift", _TOPOLOGY, "Say in what the broker is not what the topology says."),
+    ("import", _TOPOLOGY, "Write a topology file from a vhost or a definitions file."),
+    ("export", _TOPOLOGY, "Write RabbitMQ definitions, or an AsyncAPI document."),
     ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),
     ("run", _RUN, "Run the consumers of a module."),
     ("publish", _RUN, "Publish one message."),
@@ -54,7 +57,9 @@ def build(called: str | None = None) -> App:
         result_action="return_value",
     )
     for name, group, text in _COMMANDS:
-        app.command(f"amqpkit.cli.{name}:{name}", name=name, group=group, help=None if name == called else text)
+        function = f"{name}_" if iskeyword(name) else name
+        target = f"amqpkit.cli.{function}:{function}"
+        app.command(target, name=name, group=group, help=None if name == called else text)
     return app
 
 

@@ -13,6 +13,7 @@ import httpx2
 from amqpkit.brokers.management import refusal, wire
 from amqpkit.brokers.management.client import Answer, Client
 from amqpkit.declare.identity import address, identity
+from amqpkit.declare.importing.live import Beyond
 from amqpkit.errors import AccessRefused, BrokerError, Refused
 from amqpkit.model import Binding, DeclaredObject, Holding, Policy, Queue, Surroundings, Topology
 from amqpkit.ports import BrokerInfo
@@ -100,6 +101,18 @@ class ManagementAdmin:
         mine: Mapping[str, Any] = next((item for item in vhosts or () if item["name"] == self.vhost), {})
         found = wire.surroundings(operators, limits, mine, features or (), me or {})
         return replace(found, exchange_types=wire.exchange_types(await self._ask("overview") or {}))
+
+    async def beyond(self) -> Beyond:
+        """Read what no topology holds, as far as the user may see it: names only, the values may be secret."""
+        parameters = await self._seen("parameters", self.vhost)
+        permissions = await self._seen("vhosts", self.vhost, "permissions")
+        bindings = [wire.binding(item) for item in await self._list("bindings")]
+        odd = (b for b in bindings if b.destination_type == "exchange" and wire.is_the_brokers_own(b.destination))
+        return Beyond(
+            None if parameters is None else tuple((item["component"], item["name"]) for item in parameters),
+            None if permissions is None else tuple(item["user"] for item in permissions),
+            tuple(sorted(odd, key=_by_ends)),
+        )
 
     async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
         """Count messages, unacknowledged ones too, and consumers; up to 10 s old. A missing queue is left out."""
@@ -202,6 +215,16 @@ class ManagementAdmin:
             if len({item["name"] for item in items}) == total:
                 break
         return tuple(each for each in found.values() if not each.exclusive and not wire.is_the_brokers_own(each.name))
+
+    async def _seen(self, *path: str) -> list[Mapping[str, Any]] | None:
+        """Read a listing that is not for every user; None when it is not for this one."""
+        answer = await self._client.ask("GET", *path)
+        if answer.status in _NO:
+            return None
+        if not answer.fine or answer.body is None:
+            self._fail(answer)
+        listing: list[Mapping[str, Any]] = answer.body
+        return listing
 
     async def _ask(self, what: str) -> Any:
         """Read something of the whole broker."""
