@@ -130,10 +130,11 @@ class Sentry(Protocol):
     async def look(self, queue: str) -> Holding | None:
         """Count what is ready and who consumes, now (what is unacknowledged is not counted); None: it is missing."""
 
-    async def delete_empty(self, queue: Queue) -> bool:
-        """Delete a queue unless it holds a message or has a consumer, and say whether it is gone.
+    async def delete_empty(self, queue: Queue, *, in_use: bool = False) -> bool:
+        """Delete a queue unless it holds a message or, if not `in_use`, has a consumer; say whether it is gone.
 
-        Of a quorum queue that is only safe behind a fence: RabbitMQ knows no `if-empty` for it.
+        Of a quorum queue that is only safe behind a fence, and, in use, while nobody publishes to it: RabbitMQ knows no
+        `if-empty` for it.
         """
 
 

@@ -63,10 +63,10 @@ class MemoryAdmin:
         state = self._broker.vhost.queues.get(queue)
         return Holding(len(state.line), len(state.consumers)) if state else None
 
-    async def delete_empty(self, queue: Queue) -> bool:
-        """Delete a queue unless it holds a message or has a consumer."""
-        held = (await self.holdings([queue.name])).get(queue.name, Holding(0, 0))
-        if held != Holding(0, 0):
+    async def delete_empty(self, queue: Queue, *, in_use: bool = False) -> bool:
+        """Delete a queue unless it has a message ready or, if not `in_use`, a consumer."""
+        held = await self.look(queue.name) or Holding(0, 0)
+        if held.messages or (held.consumers and not in_use):
             return False
         self._broker.delete(queue)
         return True
