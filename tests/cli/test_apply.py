@@ -220,7 +220,7 @@ class Impostor:
 
 
 def test_a_wrong_password_is_no_secret_told(broker, capsys, file):
-    url = broker.url.replace("amqpkit:amqpkit@", "amqpkit:se%2Fcret@")
+    url = f"amqp://amqpkit:se%2Fcret@{broker.url.rpartition('@')[2]}"
 
     assert main(["apply", str(file), "--yes", "--url", url, "--api", broker.api]) == 1
     err = capsys.readouterr().err

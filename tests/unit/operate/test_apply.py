@@ -11,7 +11,7 @@ from amqpkit.declare.plan.extras import FENCE
 from amqpkit.declare.plan.planning import Wishes
 from amqpkit.errors import AccessRefused, ConnectionFailed, Refused
 from amqpkit.model import Binding, Exchange, Holding, Message, Policy, Properties, Queue, Surroundings, Topology
-from amqpkit.operate.apply import ApplyFailed, Conflicts, apply
+from amqpkit.operate.apply import ApplyFailed, Conflicts, apply, perform, prepare
 from amqpkit.operate.prune import Pruning
 
 
@@ -112,6 +112,21 @@ async def test_a_failure_on_the_way_says_what_is_done_and_a_second_run_does_the_
     again = await apply(TOPOLOGY, admin)
 
     assert (len(again.created), again.unchanged) == (3, 3)
+
+
+async def test_when_the_lock_is_lost_nothing_more_is_begun(admin):
+    done = []
+
+    def trouble():
+        return ConnectionFailed("the lock is lost") if len(done) >= 2 else None
+
+    plan = await prepare(TOPOLOGY, admin)
+    with pytest.raises(ApplyFailed) as caught:
+        await perform(plan, TOPOLOGY, admin, on_step=done.append, trouble=trouble)
+
+    assert len(caught.value.report.created) == 2
+    assert len(caught.value.failures) + len(caught.value.missing) == 4
+    assert "the lock is lost" in str(caught.value)
 
 
 async def test_a_refusal_at_the_first_object_touches_nothing(admin):
