@@ -102,7 +102,7 @@ def _json(imported: Imported) -> str:
 
 
 def _sorted(imported: Imported) -> list[Note]:
-    return sorted(imported.notes, key=lambda note: _ORDER.index(note.kind))
+    return sorted(imported.notes, key=lambda note: (_ORDER.index(note.kind), note.subject))
 
 
 def _summary(imported: Imported, source: str) -> str:
