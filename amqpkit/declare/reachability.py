@@ -59,8 +59,8 @@ class Reachability:
             return None
         ruling = self._policies.ruling(declared).winner
         ruled = ruling.definition.get("alternate-exchange") if ruling else None
-        found: str | None = declared.arguments.get("alternate-exchange", ruled)
-        return found
+        found = declared.arguments.get("alternate-exchange", ruled)
+        return found if isinstance(found, str) else None
 
     def following(self, exchange: str, key: Key) -> list[Binding]:
         """List the bindings that a message with this key may follow."""

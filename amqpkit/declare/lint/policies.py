@@ -115,36 +115,31 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _pairs(subject: Subject) -> Iterator[Finding]:
+    """Tell of each pair of written policies once, and of each that stands over work queues once."""
     tied: dict[tuple[str, str], list[str]] = defaultdict(list)
     ignored: dict[tuple[str, str], list[str]] = defaultdict(list)
+    over_ours: dict[str, list[str]] = defaultdict(list)
+    written = subject.spec.policies
     for (_, name), ruling in subject.rulings.items():
         if ruling.winner is None:
             continue
-        for rival in ruling.rivals:
-            tied[_written_first(subject, ruling.winner, rival)].append(name)
-        for loser in ruling.ignored:
-            ignored[loser.name, ruling.winner.name].append(name)
-    for (one, other), names in tied.items():
-        over_ours = other not in subject.spec.policies
-        message = f'policies "{one}" and "{other}" have the same priority and both reach {some(names)}'
-        remedy = "lower the priority" if over_ours else "make one of the two, or give them different priorities"
-        yield _at_policy(SHADOWS if over_ours else TIED, one, message, remedy)
-    yield from _ignored(subject, ignored)
-
-
-def _written_first(subject: Subject, one: Policy, other: Policy) -> tuple[str, str]:
-    return (one.name, other.name) if one.name in subject.spec.policies else (other.name, one.name)
-
-
-def _ignored(subject: Subject, ignored: dict[tuple[str, str], list[str]]) -> Iterator[Finding]:
-    for (loser, winner), names in ignored.items():
-        if loser not in subject.spec.policies:
-            message = f'policy "{winner}" takes the place of a work queue\'s own on {some(names)}'
-            yield _at_policy(SHADOWS, winner, message, "narrow its pattern, or lower its priority below 100")
-        elif winner in subject.spec.policies:
-            message = f'nothing of policy "{loser}" applies to {some(names)}: "{winner}" has a higher priority'
-            remedy = f'repeat in "{winner}" what should hold'
-            yield _at_policy(OVERLAP, loser, message, remedy)
+        for other in (*ruling.rivals, *ruling.ignored):
+            tie = other.priority == ruling.winner.priority
+            pair = (ruling.winner.name, other.name)
+            mine = [each for each in pair if each in written]
+            if len(mine) == len(pair):
+                (tied if tie else ignored)[pair].append(name)
+            elif mine and (tie or mine[0] == ruling.winner.name):
+                over_ours[mine[0]].append(name)
+    for (one, other_name), names in tied.items():
+        message = f'policies "{one}" and "{other_name}" have the same priority and both reach {some(names)}'
+        yield _at_policy(TIED, one, message, "make one of the two, or give them different priorities")
+    for (winner, loser), names in ignored.items():
+        message = f'nothing of policy "{loser}" applies to {some(names)}: "{winner}" has a higher priority'
+        yield _at_policy(OVERLAP, loser, message, f'repeat in "{winner}" what should hold')
+    for offender, names in over_ours.items():
+        message = f'policy "{offender}" takes the place of a work queue\'s own on {some(names)}'
+        yield _at_policy(SHADOWS, offender, message, "narrow its pattern, or lower its priority below 100")
 
 
 def _at_policy(rule: Rule, name: str, message: str, remedy: str) -> Finding:

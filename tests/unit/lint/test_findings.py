@@ -203,3 +203,20 @@ def test_policies_are_reported_once_for_many_queues():
     (line,) = found(text)
 
     assert "jobs.0, jobs.1, jobs.2 and 6 more" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "work_queues: {a: {}, a.dlq: {}, a.retry.1s: {}}\n",
+        "queues: {a: {type: quorum, durable: false}}\nwork_queues: {a: {bindings: [{source: nope}]}}\n",
+        "exchanges: {a: {type: odd, alternate-exchange: a}}\nwork_queues: {b: {retry: {first: 1d, max: 1s}}}\n",
+        "queues: {a: {arguments: {x-dead-letter-exchange: 5, x-message-ttl: x, x-max-length: [1], x-expires: {}}}}\n",
+        "queues: {a: {arguments: {x-dead-letter-exchange: a, x-dead-letter-routing-key: 5, x-overflow: 1}}}\n",
+        "policies: {p: {pattern: '(', definition: {x-a: 5, overflow: [], delivery-limit: many}}}\nqueues: {q: {}}\n",
+        "messages: {m: {exchange: nope, routing_key: '{'}}\n",
+        "queues: {a: {bindings: [{source: amq.headers, arguments: {x-match: 5}}]}}\n",
+    ],
+)
+def test_a_file_that_is_refused_is_judged_as_far_as_it_goes(text):
+    assert "AK001" in codes(text) or found(text)
