@@ -17,7 +17,16 @@ ARGUMENTS = ["message-ttl", "dead-letter-exchange", "dead-letter-routing-key", "
 ARGUMENTS += ["delivery-limit", "queue-type", "max-age", "consumer-timeout", "alternate-exchange", "ha-mode"]
 
 
-def value(dice: random.Random):
+class Dice(random.Random):
+    """`tame` throws keep to what compiles, mostly."""
+
+    tame = False
+
+    def name(self) -> str:
+        return self.choice(["a", "b"] if self.tame else NAMES)
+
+
+def value(dice: Dice):
     odd = [
         None,
         True,
@@ -40,24 +49,25 @@ def value(dice: random.Random):
     return dice.choice([*odd, *NAMES])
 
 
-def binding(dice: random.Random):
+def binding(dice: Dice):
     arguments = {"x-match": value(dice)} if dice.random() < 0.3 else {}
-    return {"source": dice.choice(NAMES), "routing_key": dice.choice(KEYS), "arguments": arguments}
+    source = dice.choice(["amq.topic", "amq.headers"]) if dice.tame else dice.name()
+    return {"source": source, "routing_key": dice.choice(KEYS), "arguments": arguments}
 
 
-def exchange(dice: random.Random):
-    other = {"alternate-exchange": dice.choice(NAMES)} if dice.random() < 0.4 else {}
+def exchange(dice: Dice):
+    other = {"alternate-exchange": dice.name()} if dice.random() < 0.4 else {}
     kind = dice.choice(["topic", "direct", "fanout", "headers", "x-q"])
     return {"type": kind, "bindings": [binding(dice)] if dice.random() < 0.4 else [], **other}
 
 
-def queue(dice: random.Random):
+def queue(dice: Dice):
     arguments = {f"x-{dice.choice(ARGUMENTS)}": value(dice) for _ in range(dice.randrange(4))}
     kind = dice.choice(["classic", "quorum", "stream"])
     return {"type": kind, "arguments": arguments, "bindings": [binding(dice)]}
 
 
-def work_queue(dice: random.Random):
+def work_queue(dice: Dice):
     every = {
         "limits": {"depth": dice.choice([1, 5])},
         "max-length": dice.choice([1, 20]),
@@ -67,11 +77,11 @@ def work_queue(dice: random.Random):
     return {key: each for key, each in every.items() if dice.random() < 0.5}
 
 
-def message(dice: random.Random):
-    return {"exchange": dice.choice(NAMES), "routing_key": dice.choice(KEYS)}
+def message(dice: Dice):
+    return {"exchange": "amq.topic" if dice.tame else dice.name(), "routing_key": dice.choice(KEYS[:-1])}
 
 
-def policy(dice: random.Random):
+def policy(dice: Dice):
     return {
         "pattern": dice.choice([".*", "^a", "^a$", "(", "dlq$"]),
         "definition": {dice.choice(ARGUMENTS): value(dice) for _ in range(1 + dice.randrange(3))},
@@ -89,22 +99,23 @@ SECTIONS = {
 }
 
 
-def spoiled(dice: random.Random, part):
+def spoiled(dice: Dice, part):
     """Put something odd in the place of one thing in thirty."""
-    if dice.random() < 0.03:
+    if not dice.tame and dice.random() < 0.03:
         return value(dice)
     if isinstance(part, dict):
         return {key: spoiled(dice, each) for key, each in part.items()}
     return [spoiled(dice, each) for each in part] if isinstance(part, list) else part
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_file_is_judged_and_what_compiles_is_drawn_and_routed(seed):
-    dice = random.Random(seed)
+    dice = Dice(seed)
     compiled = 0
-    for _ in range(60):
+    for _ in range(40):
+        dice.tame = not dice.tame
         document = {
-            section: spoiled(dice, {dice.choice(NAMES): make(dice) for _ in range(dice.randrange(1, 4))})
+            section: spoiled(dice, {dice.name(): make(dice) for _ in range(dice.randrange(1, 4))})
             for section, make in SECTIONS.items()
             if dice.random() < 0.7
         }
