@@ -2,11 +2,13 @@
 
 AmqpkitError
 ├── TopologyError            the file is wrong; carries every Problem, each with its place
+├── StalePlan                the broker or the file is not any more what a saved plan was made for
 ├── ConsumerError            a Consumer, a Payload or their fit to the topology is wrong
 ├── BrokerError              the broker or the way to it
 │   ├── ConnectionFailed     nobody answers there (worth another try)
 │   ├── AccessRefused        wrong password, missing vhost, missing permission (trying again will not help)
 │   ├── QueueMissing         the queue to consume from is not there
+│   ├── Locked               somebody else is changing this vhost (worth another try)
 │   └── Refused              the broker refused a declaration
 ├── StoreUnavailable         the idempotency store cannot be asked (worth another try)
 ├── StepsUnavailable         what steps of a job are done cannot be asked or written down; a failure of the handler
@@ -51,6 +53,10 @@ class TopologyError(AmqpkitError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class StalePlan(AmqpkitError):
+    """A saved plan does not fit any more, or is none: it must be made again."""
+
+
 class ConsumerError(AmqpkitError):
     """A consumer, a payload class or their fit to the topology is wrong."""
 
@@ -65,6 +71,10 @@ class ConnectionFailed(BrokerError):
 
 class AccessRefused(BrokerError):
     """The broker knows us and says no: password, vhost or permission. Trying again will not help."""
+
+
+class Locked(BrokerError):
+    """Somebody else holds the lock of the vhost; another try may work when they are done."""
 
 
 class QueueMissing(BrokerError):

@@ -165,6 +165,37 @@ class Topology:
     routes: Mapping[str, Route] = field(default_factory=nothing)
     owns: tuple[str, ...] = ()
     vhost: str | None = None
+    retained: tuple[str, ...] = ()
+    """Names that stay on the broker when their lines go, each with all under it."""
+
+
+# --- what is found on a broker -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a queue holds and who reads it; `messages` counts the unacknowledged ones too."""
+
+    messages: int
+    consumers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What in a vhost rules over declarations, and who asks.
+
+    `denied` are names of deprecated features that this broker refuses, `tags` those of the user, None when nobody is
+    limited.
+    """
+
+    operator_policies: tuple[Policy, ...] = ()
+    max_queues: int | None = None
+    default_queue_type: str = "classic"
+    denied: frozenset[str] = frozenset()
+    user: str = ""
+    tags: frozenset[str] | None = None
+    exchange_types: frozenset[str] = frozenset()
+    """The types that the broker has, plugins' too; empty when it was not asked."""
 
 
 # --- what is sent and received -----------------------------------------------------------------

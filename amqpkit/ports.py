@@ -2,14 +2,14 @@
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 from typing import Any, Protocol, runtime_checkable
 
 from amqpkit.jobs import Change, Job, JobQuery
-from amqpkit.model import DeclaredObject, Message, Received, Topology
+from amqpkit.model import DeclaredObject, Holding, Message, Queue, Received, Surroundings, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +192,31 @@ class Statistics(Protocol):
 
     async def consumers(self) -> Sequence[ListedConsumer]:
         """List who consumes; raises BrokerError."""
+
+
+@runtime_checkable
+class Surveyor(Protocol):
+    """An Admin that also sees what stands around declarations; the tag `management` is enough."""
+
+    async def surroundings(self) -> Surroundings:
+        """Read operator policies, limits, denied features and who we are; raises AccessRefused, ConnectionFailed."""
+
+    async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
+        """Count messages and consumers, up to 10 s late on RabbitMQ; a queue that is missing is left out."""
+
+
+class Sentry(Protocol):
+    """What pruning needs of AMQP: counts that do not lag, and a deletion that takes no message along."""
+
+    async def look(self, queue: str) -> Holding | None:
+        """Count what is ready and who consumes, now (what is unacknowledged is not counted); None: it is missing."""
+
+    async def delete_empty(self, queue: Queue, *, in_use: bool = False) -> bool:
+        """Delete a queue unless it holds a message or, if not `in_use`, has a consumer; say whether it is gone.
+
+        Of a quorum queue that is only safe behind a fence, and, in use, while nobody publishes to it: RabbitMQ knows no
+        `if-empty` for it.
+        """
 
 
 class Clock(Protocol):

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -25,9 +26,15 @@ _OPTIONS: Final = Group("options", sort_key=9)
 
 _COMMANDS: Final = (
     ("validate", _TOPOLOGY, "Check topology files and name every problem with its place."),
+    ("lint", _TOPOLOGY, "Find what RabbitMQ would refuse, ignore or lose."),
     ("compile", _TOPOLOGY, "Print what RabbitMQ will be asked for."),
+    ("route", _TOPOLOGY, "Say which queues a message reaches, and why not the others."),
+    ("graph", _TOPOLOGY, "Draw a topology: messages, exchanges, queues, retry ladders, dead letters."),
+    ("plan", _TOPOLOGY, "Say what apply would change, what that risks and what stands in its way."),
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
-    ("export", _TOPOLOGY, "Write alert rules for Prometheus, or a runbook for each dead-letter queue."),
+    ("drift", _TOPOLOGY, "Say in what the broker is not what the topology says."),
+    ("import", _TOPOLOGY, "Write a topology file from a vhost or a definitions file."),
+    ("export", _TOPOLOGY, "Write definitions, AsyncAPI, alert rules or runbooks."),
     ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),
     ("run", _RUN, "Run the consumers of a module."),
     ("publish", _RUN, "Publish one message."),
@@ -61,7 +68,9 @@ def build(words: Sequence[str] = ()) -> App:
         if name in _NESTED and name == called:
             app.command(import_module(f"amqpkit.cli.{name}").build(verb))
             continue
-        app.command(f"amqpkit.cli.{name}:{name}", name=name, group=group, help=None if name == called else text)
+        function = f"{name}_" if iskeyword(name) else name
+        target = f"amqpkit.cli.{function}:{function}"
+        app.command(target, name=name, group=group, help=None if name == called else text)
     return app
 
 

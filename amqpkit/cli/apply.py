@@ -2,33 +2,52 @@
 
 import json
 import os
+import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from amqpkit.brokers.aio.sentry import LOCK, AioSentry
+from amqpkit.brokers.management import ManagementAdmin
+from amqpkit.cli.applied import Face, JsonFace, TextFace
 from amqpkit.cli.connect import AdminOptions, Place, administered
 from amqpkit.cli.files import topology_files
+from amqpkit.cli.planned import PlanOptions
+from amqpkit.cli.usage import UsageError
 from amqpkit.declare.load import load_topology
-from amqpkit.operate.apply import ApplyFailed, Conflicts, Report, perform, prepare
-from amqpkit.operate.compare import Comparison, Step
-from amqpkit.ports import BrokerInfo
+from amqpkit.declare.plan.planning import Plan, Wishes
+from amqpkit.declare.plan.saved import SavedPlan, require_fresh, restore
+from amqpkit.errors import AmqpkitError, Locked, StalePlan
+from amqpkit.model import Topology
+from amqpkit.operate.apply import perform
+from amqpkit.operate.prune import Pruning
+from amqpkit.operate.refusals import ApplyFailed, conflicts, missing_rights
+from amqpkit.operate.survey import survey
+from amqpkit.ports import Admin, BrokerInfo
 
-FAILED: Final = 1
-PARTLY: Final = 3
+NO_TERMINAL: Final = (
+    "nothing was changed: there is no terminal to ask at; "
+    "review the plan and say --yes, or apply one that was saved with `amqpkit plan --out FILE` (--plan FILE)"
+)
 
 
 async def apply(
     *files: Path,
     connection: AdminOptions | None = None,
+    options: PlanOptions | None = None,
+    plan: Annotated[Path | None, Parameter(show_default=False)] = None,
     yes: Annotated[bool, Parameter(negative=())] = False,
     json_: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Create on the broker what the topology declares and the broker lacks.
 
-    Policies that differ are overwritten. Where a queue or an exchange differs, nothing at all is changed and you are
-    told what can be done. Nothing is ever deleted; applying twice changes nothing.
+    Plans, shows the plan and asks. Policies that differ are overwritten. Where a queue or an exchange differs, or
+    somebody else's policy would rule over our queues, nothing at all is changed and you are told what can be done.
+    Nothing is deleted without --prune; applying twice changes nothing. Only one apply at a time runs in a vhost.
 
     Exit codes: 0 the broker has it all; 1 refused, failed or declined with nothing changed; 3 stopped on the way: what
     was made stays, and applying again does the rest.
@@ -39,157 +58,98 @@ async def apply(
         Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     connection
         Which broker.
+    options
+        What to do beyond the files.
+    plan
+        Do exactly this plan, which `amqpkit plan --out FILE` has made, and refuse when it is stale. Takes no files, and
+        does not ask.
     yes
         Do not ask.
     json_
         Print one JSON document: format_version, broker {version, cluster_name, vhost}, outcome (applied, unchanged,
-        declined, refused, failed, partly-applied), changes [{address, action (create, update), done, properties
-        [{name, before, after}]}], unchanged, conflicts [{object, argument, wanted, actual, remedy}], warnings, errors.
+        declined, refused, failed, partly-applied), changes as in docs/plan-format.md, each with done, unchanged, kept,
+        conflicts [{object, argument, wanted, actual, remedy}], warnings, errors.
     """
-    topology = load_topology(*topology_files(files), environ=os.environ)
+    saved = _saved(plan, files, options) if plan else None
+    topology = saved.topology if saved else load_topology(*topology_files(files), environ=os.environ)
+    wishes = saved.wishes if saved else (options or PlanOptions()).wishes
     place = (connection or AdminOptions()).place(topology.vhost)
     async with administered(place) as (admin, broker):
-        face: _Face = _Json(place, broker) if json_ else _Text(place, broker)
-        try:
-            todo = await prepare(topology, admin)
-        except Conflicts as error:
-            return face.refused(error)
-        face.plan(todo)
-        if todo.steps and not yes and (reason := _declined()):
+        face: Face = JsonFace(place, broker) if json_ else TextFace(place, broker)
+        todo = _Todo(topology, wishes, saved, broker)
+        planned = await todo.planned(admin)
+        if blocked := conflicts(planned):
+            return face.refused(planned, blocked)
+        face.plan(planned)
+        if planned.steps and not (yes or saved) and (reason := _declined()):
             return face.declined(reason)
-        try:
-            report = await perform(todo, topology, admin, on_step=face.step)
-        except ApplyFailed as error:
-            return face.failed(error)
+        if not planned.steps:
+            return face.applied(await perform(planned, topology, admin, wishes=wishes))
+        async with _locked(place, admin) as sentry:
+            # Somebody may have changed something while we asked, or waited for the lock.
+            if await todo.planned(admin) != planned:
+                raise StalePlan("the broker has changed since the plan was shown; nothing was changed, apply again")
+            try:
+                report = await perform(
+                    planned,
+                    topology,
+                    admin,
+                    wishes=wishes,
+                    pruning=Pruning(sentry),
+                    on_step=face.step,
+                    trouble=lambda: sentry.trouble,
+                )
+            except ApplyFailed as error:
+                return face.failed(error)
         return face.applied(report)
+
+
+class _Todo:
+    """What is to be applied, planned for the broker as it is now."""
+
+    def __init__(self, topology: Topology, wishes: Wishes, saved: SavedPlan | None, broker: BrokerInfo) -> None:
+        self._topology, self._wishes, self._saved, self._broker = topology, wishes, saved, broker
+
+    async def planned(self, admin: Admin) -> Plan:
+        """Plan; raises StalePlan when a saved plan is another, AccessRefused when the user may not do it."""
+        planned, actual = await survey(self._topology, admin, self._wishes)
+        if self._saved:
+            require_fresh(self._saved, planned, actual, self._broker)
+        if not planned.blocked and (refused := missing_rights(planned, actual.surroundings)):
+            raise refused
+        return planned
+
+
+def _saved(plan: Path, files: tuple[Path, ...], options: PlanOptions | None) -> SavedPlan:
+    if files or options is not None:
+        raise UsageError("a saved plan says all: give no files, --prune or --accept-policy with --plan")
+    try:
+        return restore(json.loads(plan.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise AmqpkitError(f"{plan} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise StalePlan(f"{plan} is no saved plan: {error}") from error
+
+
+@asynccontextmanager
+async def _locked(place: Place, admin: ManagementAdmin) -> AsyncIterator[AioSentry]:
+    """Hold the vhost's lock; raises Locked, which names who holds it, as far as the API tells."""
+    sentry = await AioSentry.open(place.url, f"amqpkit apply on {socket.gethostname()} (process {os.getpid()})")
+    try:
+        try:
+            await sentry.lock()
+        except Locked as error:
+            owner = await admin.owner_of(LOCK)
+            raise Locked(f"{error} (it is held by {owner})" if owner else str(error)) from error
+        yield sentry
+    finally:
+        await sentry.close()
 
 
 def _declined() -> str:
     """Ask; return why not to go on, or nothing."""
     if not sys.stdin.isatty():
-        return "nothing was changed: there is no terminal to ask at; say --yes to apply without a question"
+        return NO_TERMINAL
     sys.stderr.write("Apply these changes? Only yes is accepted: ")
     sys.stderr.flush()
     return "" if sys.stdin.readline().strip() == "yes" else "nothing was changed"
-
-
-class _Face(Protocol):
-    """What an apply says, and the exit code of each end."""
-
-    def plan(self, todo: Comparison) -> None: ...
-    def step(self, step: Step) -> None: ...
-    def refused(self, error: Conflicts) -> int: ...
-    def declined(self, reason: str) -> int: ...
-    def failed(self, error: ApplyFailed) -> int: ...
-    def applied(self, report: Report) -> int: ...
-
-
-class _Text:
-    """For people: the plan and the result on stdout, progress and trouble on stderr."""
-
-    def __init__(self, place: Place, broker: BrokerInfo) -> None:
-        self._place = f"{place} ({broker.cluster_name}, RabbitMQ {broker.version})"
-        self._total = self._done = 0
-
-    def plan(self, todo: Comparison) -> None:
-        self._total = len(todo.steps)
-        if not todo.steps:
-            return
-        print(f"{self._place}:")
-        for step in todo.steps:
-            print(f"  {step.symbol} {step.address}")
-            for name, before, after in step.changes:
-                print(f"      {name}: {before} -> {after}")
-        changed = sum(step.replaces is not None for step in todo.steps)
-        print(f"{self._total - changed} to create, {changed} to change in place, {todo.unchanged} as declared.")
-
-    def step(self, step: Step) -> None:
-        self._done += 1
-        if sys.stderr.isatty():
-            end = "\n" if self._done == self._total else ""
-            sys.stderr.write(f"\r\x1b[K{self._done}/{self._total} {step.address}{end}")
-            sys.stderr.flush()
-
-    def refused(self, error: Conflicts) -> int:
-        return self._no(f"{error}\nnothing was changed in {self._place}")
-
-    def declined(self, reason: str) -> int:
-        return self._no(reason)
-
-    def failed(self, error: ApplyFailed) -> int:
-        if sys.stderr.isatty() and self._done:
-            sys.stderr.write("\n")
-        self._no(str(error))
-        return _code(error)
-
-    def applied(self, report: Report) -> int:
-        for warning in report.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
-        if report.created or report.updated:
-            print(f"Created {len(report.created)}, changed {len(report.updated)}; {report.unchanged} were as declared.")
-        else:
-            print(f"Nothing to change: all {report.unchanged} objects are as declared in {self._place}.")
-        return 0
-
-    def _no(self, text: str) -> int:
-        print(text, file=sys.stderr)
-        return FAILED
-
-
-class _Json:
-    """For programs: one document on stdout, whatever the end; its shape is in the command's help."""
-
-    def __init__(self, place: Place, broker: BrokerInfo) -> None:
-        self._document: dict[str, Any] = {
-            "format_version": "1.0",
-            "broker": {"version": broker.version, "cluster_name": broker.cluster_name, "vhost": place.vhost},
-            "outcome": "",
-            "changes": [],
-            "unchanged": 0,
-            "conflicts": [],
-            "warnings": [],
-            "errors": [],
-        }
-        self._changes: dict[str, dict[str, Any]] = {}
-
-    def plan(self, todo: Comparison) -> None:
-        self._changes = {step.address: _change(step) for step in todo.steps}
-        self._document |= {"changes": list(self._changes.values()), "unchanged": todo.unchanged}
-
-    def step(self, step: Step) -> None:
-        self._changes[step.address]["done"] = True
-
-    def refused(self, error: Conflicts) -> int:
-        facts = ("object", "argument", "wanted", "actual", "remedy")
-        conflicts = [{fact: getattr(refusal, fact) for fact in facts} for refusal in error.refusals]
-        return self._print("refused", FAILED, conflicts=conflicts, errors=[str(each) for each in error.refusals])
-
-    def declined(self, reason: str) -> int:
-        return self._print("declined", FAILED, errors=[reason])
-
-    def failed(self, error: ApplyFailed) -> int:
-        code = _code(error)
-        return self._print("partly-applied" if code == PARTLY else "failed", code, errors=list(error.reasons))
-
-    def applied(self, report: Report) -> int:
-        changed = report.created or report.updated
-        return self._print("applied" if changed else "unchanged", 0, warnings=list(report.warnings))
-
-    def _print(self, outcome: str, code: int, **more: object) -> int:
-        print(json.dumps({**self._document, "outcome": outcome, **more}, indent=2, ensure_ascii=False))
-        return code
-
-
-def _change(step: Step) -> dict[str, Any]:
-    names = ("name", "before", "after")
-    return {
-        "address": step.address,
-        "action": "create" if step.replaces is None else "update",
-        "done": False,
-        "properties": [dict(zip(names, change, strict=True)) for change in step.changes],
-    }
-
-
-def _code(error: ApplyFailed) -> int:
-    """Tell "partly" from "nothing at all"; a request without an answer may have been carried out."""
-    return PARTLY if error.touched else FAILED

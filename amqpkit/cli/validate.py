@@ -6,13 +6,18 @@ import sys
 from pathlib import Path
 
 from amqpkit.cli.files import topology_files
-from amqpkit.declare.load import load_topology
+from amqpkit.declare.lint.catalogue import REFUSED
+from amqpkit.declare.lint.findings import Severity
+from amqpkit.declare.lint.run import lint
+from amqpkit.declare.load import read_texts
 from amqpkit.errors import TopologyError
 from amqpkit.model import Topology
 
 
 def validate(*files: Path, json_: bool = False) -> int:
     """Check topology files and name every problem with its place.
+
+    These are the errors of `lint`: what RabbitMQ would refuse, and what would certainly lose messages.
 
     Parameters
     ----------
@@ -23,19 +28,32 @@ def validate(*files: Path, json_: bool = False) -> int:
     """
     paths = topology_files(files)
     try:
-        topology = load_topology(*paths, environ=os.environ)
+        report = lint(read_texts(*paths), os.environ)
+        problems = [
+            {"place": str(each.place), "message": each.text, "code": each.rule.code}
+            for each in report.at_least(Severity.ERROR)
+        ]
     except TopologyError as error:
-        if json_:
-            _print_json({"ok": False, "problems": [{"place": p.place, "message": p.message} for p in error.problems]})
-        else:
-            print(error, file=sys.stderr)
-        return 1
+        report = None
+        problems = [{"place": each.place, "message": each.message, "code": REFUSED.code} for each in error.problems]
+    if problems or report is None or report.topology is None:
+        return _failed(problems, json_=json_)
+    counts = _counts(report.topology)
     if json_:
-        _print_json({"ok": True, **_counts(topology), "problems": []})
+        _print_json({"ok": True, **counts, "problems": []})
     else:
-        counts = ", ".join(_counted(word, number) for word, number in _counts(topology).items())
-        print(f"{' + '.join(map(str, paths))}: ok, {counts}")
+        counted = ", ".join(_counted(word, number) for word, number in counts.items())
+        print(f"{' + '.join(map(str, paths))}: ok, {counted}")
     return 0
+
+
+def _failed(problems: list[dict[str, str]], *, json_: bool) -> int:
+    if json_:
+        _print_json({"ok": False, "problems": problems})
+    for problem in [] if json_ else problems:
+        rule = "" if problem["code"] == REFUSED.code else f" ({problem['code']})"
+        print(f"{problem['place']}: {problem['message']}{rule}", file=sys.stderr)
+    return 1
 
 
 def _counts(topology: Topology) -> dict[str, int]:

@@ -33,8 +33,11 @@ _PROPERTIES: Final = {"durable", "exclusive", "auto_delete", "auto-delete", "typ
 
 
 def on_the_wire(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn durations and sizes under RabbitMQ's own keys into its milliseconds and bytes; the rest stays."""
-    return {key: _converted(key, value) for key, value in arguments.items()}
+    """Turn durations and sizes under RabbitMQ's own keys into its milliseconds and bytes; the rest stays.
+
+    So does what cannot be read: `faults` tells of it.
+    """
+    return {key: _converted_if_sound(key, value) for key, value in arguments.items()}
 
 
 def faults(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -50,6 +53,13 @@ def faults(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         name = key.removeprefix("x-")
         if (name in _WHOLE or name in _PARSERS) and (isinstance(wire, bool) or not isinstance(wire, int)):
             yield key, f"RabbitMQ wants a whole number here, without quotes, not {wire!r}"
+
+
+def _converted_if_sound(key: str, value: Any) -> Any:
+    try:
+        return _converted(key, value)
+    except ValueError:
+        return value
 
 
 def _converted(key: str, value: Any) -> Any:

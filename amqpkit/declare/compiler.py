@@ -59,6 +59,7 @@ def compile_topology(spec: Spec) -> Topology:
         routes=MappingProxyType(_routes(spec, work_queues)),
         owns=_owns(spec),
         vhost=spec.vhost,
+        retained=tuple(sorted(spec.on_remove)),
     )
 
 

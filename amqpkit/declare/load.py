@@ -15,8 +15,16 @@ def load_topology(*paths: str | Path, environ: Mapping[str, str] | None = None) 
     `environ` gives the values of `${VAR}`; without it no variable is set. Raises TopologyError with
     every problem, each at its `file:line:column`, and ValueError when no path is given.
     """
+    return compile_topology(parse(read_texts(*paths), environ or {}))
+
+
+def read_texts(*paths: str | Path) -> list[tuple[str, str]]:
+    """Read files as (name, text) pairs for the parser.
+
+    Raises TopologyError that names every file that cannot be read, ValueError when no path is given.
+    """
     if not paths:
-        msg = "load_topology needs at least one file"
+        msg = "a topology needs at least one file"
         raise ValueError(msg)
     texts: list[tuple[str, str]] = []
     problems: list[Problem] = []
@@ -27,7 +35,7 @@ def load_topology(*paths: str | Path, environ: Mapping[str, str] | None = None) 
             problems.extend(error.problems)
     if problems:
         raise TopologyError(problems)
-    return compile_topology(parse(texts, environ or {}))
+    return texts
 
 
 def _text(path: Path) -> str:

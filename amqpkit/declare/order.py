@@ -73,9 +73,15 @@ def _inner_exchanges(topology: Topology) -> set[str]:
     """Name the exchanges that dead letters pass, also those behind another exchange."""
     inner = {exchange for exchange, _ in _targets(topology)} - {""}
     inner.update(queue.dead_exchange for queue in topology.work_queues.values())
-    between = [binding for binding in topology.bindings if binding.destination_type == "exchange"]
-    for _ in between:  # as many rounds as a chain can have links
-        inner.update(binding.destination for binding in between if binding.source in inner)
+    onward: dict[str, list[str]] = {}
+    for binding in topology.bindings:
+        if binding.destination_type == "exchange":
+            onward.setdefault(binding.source, []).append(binding.destination)
+    ahead = list(inner)
+    while ahead:
+        new = set(onward.get(ahead.pop(), ())) - inner
+        inner |= new
+        ahead += new
     return inner
 
 

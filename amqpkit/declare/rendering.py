@@ -6,6 +6,8 @@ Pure. Objects have the keys of RabbitMQ's definitions; durations, rates and name
 from collections.abc import Mapping
 from typing import Any
 
+from amqpkit.declare.plan.settings import settings
+from amqpkit.declare.policies import PolicyIndex
 from amqpkit.model import Binding, Delay, Exchange, Policy, Queue, Route, Topology, WorkQueue
 from amqpkit.units import format_duration, format_rate
 
@@ -16,6 +18,7 @@ def rendered(topology: Topology) -> dict[str, Any]:
         {
             "vhost": topology.vhost,
             "owns": list(topology.owns),
+            **({"on-remove": dict.fromkeys(topology.retained, "retain")} if topology.retained else {}),
             "exchanges": [_exchange(exchange) for exchange in topology.exchanges],
             "queues": [_queue(queue) for queue in topology.queues],
             "bindings": [_binding(binding) for binding in topology.bindings],
@@ -24,6 +27,18 @@ def rendered(topology: Topology) -> dict[str, Any]:
             "messages": {name: _route(route) for name, route in topology.routes.items()},
         }
     )
+
+
+def effective_settings(topology: Topology) -> dict[str, dict[str, dict[str, Any]]]:
+    """Say what each queue will obey by the topology's own policies: queue, key, `value` and where it is `from`."""
+    policies = PolicyIndex(topology.policies)
+    return {
+        queue.name: {
+            key: {"value": setting.value, "from": setting.source}
+            for key, setting in sorted(settings(queue, policies.ruling(queue).winner).items())
+        }
+        for queue in topology.queues
+    }
 
 
 def _exchange(exchange: Exchange) -> dict[str, Any]:

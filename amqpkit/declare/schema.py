@@ -31,6 +31,7 @@ _ABOUT: Final = {
     "max-length": "The broker refuses messages above it; at least twice limits.depth.",
     "max-length-bytes": "The broker refuses messages above it; as 1GiB.",
     "Spec.messages": "Where a payload type is published. Default: the one work queue that accepts it.",
+    "on-remove": "What stays on the broker when its lines are gone, as NAME: retain; also all that is under the name.",
     "owns": "Prefixes: only these names and those under them may be pruned. Default: the names in the file.",
     "prefetch": "Messages that a worker holds. Default: 10.",
     "Spec.queues": "Plain queues: what RabbitMQ has, nothing added.",

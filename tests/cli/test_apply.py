@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import pika
 import pytest
 
 from amqpkit.cli import main
@@ -45,7 +46,7 @@ def test_it_says_what_it_will_create_and_what_it_did(broker, capsys):
     assert apply(broker, FULL, "--yes") == 0
     out, err = capsys.readouterr()
     assert "  + queue email.send.retry.30s\n" in out
-    assert "to create, 0 to change in place, 0 as declared." in out
+    assert "to add, 0 to change, 0 to replace, 0 to delete." in out
     assert out.splitlines()[-1].startswith("Created ")
     assert err == ""
 
@@ -103,17 +104,13 @@ def test_the_document_of_json(broker, capsys, file):
     assert (first["format_version"], first["outcome"]) == ("1.0", "applied")
     assert first["broker"]["version"] == broker.version
     assert first["broker"]["vhost"] == broker.vhost
-    assert {
-        "address": "queue email.send",
-        "action": "create",
-        "done": True,
-        "properties": [],
-    } in first["changes"]
+    (queue,) = (each for each in first["changes"] if each["address"] == "queue email.send")
+    assert (queue["actions"], queue["done"], queue["before"], queue["properties"]) == (["create"], True, None, [])
 
     file.write_text("version: 1\nwork_queues:\n  email.send: {max-length: 100}\n")
     assert apply(broker, file, "--yes", "--json") == 0
     (change,) = json.loads(capsys.readouterr().out)["changes"]
-    assert (change["address"], change["action"]) == ("policy amqpkit.email.send", "update")
+    assert (change["address"], change["actions"]) == ("policy amqpkit.email.send", ["update"])
     assert {"name": "max-length", "before": "not set", "after": "100"} in change["properties"]
 
     assert apply(broker, file, "--json") == 0
@@ -131,35 +128,50 @@ def test_the_document_of_json(broker, capsys, file):
     assert (conflict["wanted"], conflict["actual"]) == ("topic", "fanout")
 
 
-@pytest.fixture
-def limited(broker):
-    """A user who may make exchanges and queues, but no policies."""
-    name = f"{broker.vhost}-user"
-    broker.http("PUT", f"users/{name}", {"password": "se/cret", "tags": "management"})
-    broker.http("PUT", f"permissions/{broker.vhost}/{name}", {"configure": ".*", "write": ".*", "read": ".*"})
-    yield name
-    broker.http("DELETE", f"users/{name}")
+def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, capsys, file, user, urls):
+    limited = urls(user("policymaker", configure=r"^(email\.send\..+|amqpkit\.lock)$"))
 
-
-def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, capsys, file, limited):
-    here = broker.api.rpartition("@")[2]
-    api = f"http://{limited}:se%2Fcret@{here}"
-
-    assert main(["apply", str(file), "--yes", "--url", broker.url, "--api", api]) == 3
+    assert main(["apply", str(file), "--yes", *limited]) == 3
     out, err = capsys.readouterr()
     assert "Created" not in out
     assert "then stopped; applying again does the rest" in err
-    assert "policymaker" in err
-    assert "not done: queue email.send\n" in err
+    assert 'it needs configure permission on "email.send"' in err
+    assert "not done: binding email.send.retry -return-> queue email.send\n" in err
     assert "cret" not in out + err
 
-    assert main(["apply", str(file), "--yes", "--json", "--url", broker.url, "--api", api]) == 1
+    assert main(["apply", str(file), "--yes", "--json", *limited]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["outcome"] == "failed"
-    assert document["errors"][0].startswith("policy amqpkit.email.send")
+    assert document["errors"][0].startswith("queue email.send: ")
 
     assert apply(broker, file, "--yes") == 0
-    assert "0 to change in place, 2 as declared" in capsys.readouterr().out
+    assert "Created 2, changed 0" in capsys.readouterr().out
+
+
+def test_a_user_who_may_make_no_policies_is_refused_before_the_first_change(broker, capsys, file, user, urls):
+    assert main(["apply", str(file), "--yes", *urls(user("management"))]) == 1
+
+    err = capsys.readouterr().err
+    assert "needs the tag policymaker" in err
+    assert "nothing was changed" in err
+    assert broker.http("GET", f"exchanges/{broker.vhost}/email.send.dlx")[0] == 404
+
+
+def test_a_second_apply_at_the_same_time_is_told_that_somebody_holds_the_lock(broker, capsys, file):
+    parameters = pika.URLParameters(broker.url)
+    parameters.client_properties = {"connection_name": "the other one"}
+    holder = pika.BlockingConnection(parameters)
+    holder.channel().queue_declare("amqpkit.lock", exclusive=True, arguments={"x-queue-type": "classic"})
+
+    assert apply(broker, file, "--yes") == 1
+    err = capsys.readouterr().err
+    assert "somebody else is changing this vhost" in err
+    assert "try again later" in err
+    assert "it is held by " in err  # with the connection's name, once the statistics have it
+    assert broker.http("GET", f"queues/{broker.vhost}/email.send")[0] == 404
+
+    holder.close()  # as a crash would
+    assert apply(broker, file, "--yes") == 0
 
 
 def test_another_clusters_management_api_is_refused(broker, capsys, file):
@@ -208,7 +220,7 @@ class Impostor:
 
 
 def test_a_wrong_password_is_no_secret_told(broker, capsys, file):
-    url = broker.url.replace("amqpkit:amqpkit@", "amqpkit:se%2Fcret@")
+    url = f"amqp://amqpkit:se%2Fcret@{broker.url.rpartition('@')[2]}"
 
     assert main(["apply", str(file), "--yes", "--url", url, "--api", broker.api]) == 1
     err = capsys.readouterr().err

@@ -73,7 +73,13 @@ def test_problems_can_be_json(folder, capsys):
     assert cli.main(["validate", "--json", "mail.yaml"]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "ok": False,
-        "problems": [{"place": "mail.yaml:1:10", "message": "version: the number 2 is not known here; write 1"}],
+        "problems": [
+            {
+                "place": "mail.yaml:1:10",
+                "message": "version: the number 2 is not known here; write 1",
+                "code": "AK001",
+            }
+        ],
     }
 
 
@@ -213,3 +219,14 @@ def test_a_reader_that_goes_away_is_no_error():
     )
 
     assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+def test_what_each_queue_obeys_is_printed_with_where_it_comes_from(capsys):
+    case = Path(__file__).parents[1] / "unit" / "lint" / "cases" / "argument-against-policy.yaml"
+
+    assert cli.main(["compile", "--effective", "--json", str(case)]) == 0
+
+    both = json.loads(capsys.readouterr().out)["both"]
+    assert both["message-ttl"] == {"value": 400, "from": 'policy "p"'}
+    assert both["dead-letter-exchange"] == {"value": "arg-dlx", "from": "argument"}
+    assert both["dead-letter-routing-key"] == {"value": "pol.dead", "from": 'policy "p"'}

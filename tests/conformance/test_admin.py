@@ -102,6 +102,15 @@ class Admins:
             with pytest.raises(Refused, match="missing"):
                 await admin.create(wanted)
 
+    async def test_bindings_are_told_apart_by_the_types_of_their_arguments(self, admin):
+        bound = [Binding("x", "q", "k", arguments={"n": value}) for value in (1, "1", True)]
+        for wanted in (Exchange("x", type="headers"), queue("q"), *bound):
+            await admin.create(wanted)
+        await admin.delete(bound[2])
+
+        left = [each.arguments["n"] for each in (await admin.read()).bindings]
+        assert sorted(map(repr, left)) == ["'1'", "1"]
+
     async def test_deleting_takes_away_and_a_second_time_is_fine(self, admin):
         objects = (Exchange("x"), queue("q"), Policy("p", "^q$", {"max-length": 5}), Binding("x", "q", "k"))
         for wanted in objects:

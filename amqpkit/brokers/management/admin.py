@@ -1,7 +1,8 @@
 """The Admin port on RabbitMQ's management API."""
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from operator import attrgetter, itemgetter
 from types import TracebackType
@@ -9,16 +10,19 @@ from typing import Any, Final, NoReturn, Self
 
 import httpx2
 
-from amqpkit.brokers.declared import address, identity
 from amqpkit.brokers.management import refusal, wire
 from amqpkit.brokers.management.client import Answer, Client
+from amqpkit.declare.identity import address, identity
+from amqpkit.declare.importing.live import Beyond
 from amqpkit.errors import AccessRefused, BrokerError, Refused
-from amqpkit.model import Binding, DeclaredObject, Policy, Queue, Topology
+from amqpkit.model import Binding, DeclaredObject, Holding, Policy, Queue, Surroundings, Topology
 from amqpkit.ports import BrokerInfo, ListedConsumer, QueueFigures
 
 # The most that RabbitMQ allows; 501 is answered 400.
 _PAGE: Final = 500
 _LISTINGS: Final = 3
+_ONE_BY_ONE: Final = 32
+"""Above so many queues their counts come from the listing."""
 _NO: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
@@ -87,9 +91,55 @@ class ManagementAdmin:
             vhost=self.vhost,
         )
 
-    async def operator_policies(self) -> tuple[Policy, ...]:
-        """Read the operator policies, which RabbitMQ merges over the policies."""
-        return tuple(wire.policy(item) for item in await self._list("operator-policies"))
+    async def surroundings(self) -> Surroundings:
+        """Read operator policies, limits, denied features and who we are; the tag `management` is enough."""
+        operators = await self._list("operator-policies")
+        limits = await self._list("vhost-limits")
+        vhosts = await self._ask("vhosts")
+        features = await self._ask("deprecated-features")
+        me = await self._ask("whoami")
+        mine: Mapping[str, Any] = next((item for item in vhosts or () if item["name"] == self.vhost), {})
+        found = wire.surroundings(operators, limits, mine, features or (), me or {})
+        return replace(found, exchange_types=wire.exchange_types(await self._ask("overview") or {}))
+
+    async def beyond(self) -> Beyond:
+        """Read what no topology holds, as far as the user may see it: names only, the values may be secret."""
+        parameters = await self._seen("parameters", self.vhost)
+        permissions = await self._seen("vhosts", self.vhost, "permissions")
+        bindings = [wire.binding(item) for item in await self._list("bindings")]
+        odd = (b for b in bindings if b.destination_type == "exchange" and wire.is_the_brokers_own(b.destination))
+        return Beyond(
+            None if parameters is None else tuple((item["component"], item["name"]) for item in parameters),
+            None if permissions is None else tuple(item["user"] for item in permissions),
+            tuple(sorted(odd, key=_by_ends)),
+        )
+
+    async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
+        """Count messages, unacknowledged ones too, and consumers; up to 10 s old. A missing queue is left out."""
+        if len(queues) > _ONE_BY_ONE:
+            wanted = set(queues)
+            items, _ = await self._pages(columns="name,messages,consumers")
+            return {item["name"]: wire.holding(item) for item in items if item["name"] in wanted}
+        found = {}
+        for name in queues:
+            if name in wire.DOTS:  # it has no address; AMQP can still count it
+                continue
+            answer = await self._client.ask("GET", "queues", self.vhost, name)
+            if answer.fine:
+                found[name] = wire.holding(answer.body)
+            elif answer.status != HTTPStatus.NOT_FOUND:
+                self._fail(answer)
+        return found
+
+    async def owner_of(self, queue: str) -> str:
+        """Name the connection that has an exclusive queue, as far as the user may know; empty when nobody says."""
+        answer = await self._client.ask("GET", "queues", self.vhost, queue)
+        connection = str((answer.body.get("owner_pid_details") or {}).get("name", "")) if answer.fine else ""
+        if not connection:
+            return ""
+        answer = await self._client.ask("GET", "connections", connection)
+        named = (answer.body.get("client_properties") or {}).get("connection_name") if answer.fine else None
+        return f"{named} ({connection})" if named else connection
 
     async def figures(self) -> Mapping[str, QueueFigures]:
         """Read what the broker counts of each queue; see `ports.Statistics`."""
@@ -177,11 +227,31 @@ class ManagementAdmin:
                 break
         return tuple(each for each in found.values() if not each.exclusive and not wire.is_the_brokers_own(each.name))
 
+    async def _seen(self, *path: str) -> list[Mapping[str, Any]] | None:
+        """Read a listing that is not for every user; None when it is not for this one."""
+        answer = await self._client.ask("GET", *path)
+        if answer.status in _NO:
+            return None
+        if not answer.fine or answer.body is None:
+            self._fail(answer)
+        listing: list[Mapping[str, Any]] = answer.body
+        return listing
+
+    async def _ask(self, what: str) -> Any:
+        """Read something of the whole broker."""
+        answer = await self._client.ask("GET", what)
+        if not answer.fine:
+            self._fail(answer, what=what)
+        return answer.body
+
     async def _pages(self, **query: str | int) -> tuple[list[Mapping[str, Any]], int]:
+        """Read every page; without a query what does not lag, else from the statistics."""
+        # Statistics would make the listing slow, and seconds old.
+        asked: dict[str, str | int] = query or {"disable_stats": "true"}
         items: list[Mapping[str, Any]] = []
         page, pages, total = 1, 1, 0
         while page <= pages:
-            answer = await self._client.ask("GET", "queues", self.vhost, page=page, page_size=_PAGE, **query)
+            answer = await self._client.ask("GET", "queues", self.vhost, page=page, page_size=_PAGE, **asked)
             if answer.status == HTTPStatus.BAD_REQUEST and page > 1:
                 break  # page_out_of_range: queues went while we read
             if not answer.fine or answer.body is None:

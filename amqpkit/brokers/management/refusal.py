@@ -6,7 +6,7 @@ The broker names only the first difference it meets; its sentences are those of 
 import re
 from typing import Final
 
-from amqpkit.brokers.declared import address, way_out
+from amqpkit.declare.identity import address, way_out
 from amqpkit.errors import Refused
 from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue
 

@@ -1,11 +1,11 @@
 """Between the model and the management API's JSON. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
-from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue
+from amqpkit.model import Binding, DeclaredObject, Exchange, Holding, Policy, Queue, Surroundings
 from amqpkit.ports import ListedConsumer, QueueFigures
 
 _LETTER: Final = {"queue": "q", "exchange": "e"}
@@ -161,6 +161,37 @@ def consumer(item: Mapping[str, Any]) -> ListedConsumer:
     timeout = item.get("consumer_timeout")
     seconds = timeout / 1000 if isinstance(timeout, int) else None
     return ListedConsumer(item["queue"]["name"], item["consumer_tag"], seconds)
+
+
+def surroundings(
+    operators: Iterable[Mapping[str, Any]],
+    limits: Iterable[Mapping[str, Any]],
+    vhost: Mapping[str, Any],
+    features: Iterable[Mapping[str, Any]],
+    user: Mapping[str, Any],
+) -> Surroundings:
+    """Read what stands around declarations; 4.0 does not say which deprecated features it denies."""
+    limited = {key: value for item in limits for key, value in item["value"].items()}
+    tags = user.get("tags")
+    default = vhost.get("default_queue_type")
+    return Surroundings(
+        operator_policies=tuple(policy(item) for item in operators),
+        max_queues=limited.get("max-queues"),
+        default_queue_type=default if default in {"classic", "quorum", "stream"} else "classic",
+        denied=frozenset(item["name"] for item in features if item.get("state") == "denied"),
+        user=user.get("name", ""),
+        tags=None if tags is None else frozenset(tags.split(",") if isinstance(tags, str) else tags),
+    )
+
+
+def exchange_types(overview: Mapping[str, Any]) -> frozenset[str]:
+    """Read which types of exchange the broker has."""
+    return frozenset(item["name"] for item in overview.get("exchange_types", ()))
+
+
+def holding(item: Mapping[str, Any]) -> Holding:
+    """Read a queue's counts; a new queue has none yet."""
+    return Holding(item.get("messages") or 0, item.get("consumers") or 0)
 
 
 def _plain(value: Any) -> Any:

@@ -1,14 +1,14 @@
 """`ports.Admin` on the in-memory broker."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from amqpkit.brokers.memory.broker import MemoryBroker
-from amqpkit.model import DeclaredObject, Topology
+from amqpkit.model import DeclaredObject, Holding, Queue, Surroundings, Topology
 from amqpkit.ports import BrokerInfo, ListedConsumer, QueueFigures
 
 
 class MemoryAdmin:
-    """Declares on a MemoryBroker and reads it back."""
+    """Declares on a MemoryBroker and reads it back; also a `ports.Surveyor` and a `ports.Sentry`."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         """Keep the broker."""
@@ -64,6 +64,28 @@ class MemoryAdmin:
     async def delete(self, unwanted: DeclaredObject) -> None:
         """Delete an object; a missing one is fine."""
         self._broker.delete(unwanted)
+
+    async def surroundings(self) -> Surroundings:
+        """Nothing rules here but policies."""
+        return Surroundings()
+
+    async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
+        """Count messages and consumers, without any lag."""
+        states = {name: self._broker.vhost.queues.get(name) for name in queues}
+        return {name: Holding(len(state.messages()), len(state.consumers)) for name, state in states.items() if state}
+
+    async def look(self, queue: str) -> Holding | None:
+        """Count what is ready and who consumes; None: it is missing."""
+        state = self._broker.vhost.queues.get(queue)
+        return Holding(len(state.line), len(state.consumers)) if state else None
+
+    async def delete_empty(self, queue: Queue, *, in_use: bool = False) -> bool:
+        """Delete a queue unless it has a message ready or, if not `in_use`, a consumer."""
+        held = await self.look(queue.name) or Holding(0, 0)
+        if held.messages or (held.consumers and not in_use):
+            return False
+        self._broker.delete(queue)
+        return True
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -10,10 +10,12 @@ from amqpkit.brokers.memory.arguments import (
     refuse_other,
     refuse_other_exchange,
 )
-from amqpkit.brokers.memory.exchange import PREDECLARED, TYPES, binding_fault, follows
+from amqpkit.brokers.memory.exchange import binding_fault
 from amqpkit.brokers.memory.policy import Settings, governing, policy_fault, settings_of
 from amqpkit.brokers.memory.profile import NotModelled, Profile
 from amqpkit.brokers.memory.queue import QueueState
+from amqpkit.declare.identity import canonical
+from amqpkit.declare.routing import PREDECLARED, TYPES, follows
 from amqpkit.errors import Refused
 from amqpkit.model import Binding, Exchange, Policy, Queue
 
@@ -66,7 +68,7 @@ class Vhost:
 
     def settings(self, queue: Queue) -> Settings:
         """Weigh a queue's arguments against the policy that reaches it."""
-        policy = governing(queue.name, queue.type, self.policies.values(), since_4_3=self.profile.since_4_3)
+        policy = governing(queue.name, queue.type, self.policies.values())
         if policy and queue.type == "quorum" and self.profile.since_4_3 and "max-length-bytes" in policy.definition:
             raise NotModelled("max-length-bytes on a 4.3 quorum queue, which counts metadata too")
         return settings_of(queue, policy, since_4_3=self.profile.since_4_3)
@@ -78,7 +80,7 @@ class Vhost:
         if fault := binding_fault(source.type, binding, since_4_3=self.profile.since_4_3):
             raise Refused(object=_address(binding), reason=f"PRECONDITION_FAILED - {fault}")
         present = self._bindings.setdefault(binding.source, [])
-        if binding not in present:
+        if not any(_same(binding, other) for other in present):
             present.append(replace(binding, arguments=dict(binding.arguments)))
 
     def _require_ends(self, binding: Binding) -> None:
@@ -96,7 +98,7 @@ class Vhost:
     def unbind(self, binding: Binding) -> None:
         """Remove a binding; a missing one is fine."""
         present = self._bindings.get(binding.source, [])
-        self._bindings[binding.source] = [other for other in present if other != binding]
+        self._bindings[binding.source] = [other for other in present if not _same(binding, other)]
 
     def delete_exchange(self, name: str) -> None:
         """Remove an exchange and its bindings; a missing one is fine; raises Refused for the broker's own."""
@@ -161,10 +163,15 @@ class Vhost:
         return queues, [alternate] if alternate is not None else exchanges
 
     def _alternate(self, exchange: Exchange) -> str | None:
-        policy = governing(exchange.name, "exchange", self.policies.values(), since_4_3=self.profile.since_4_3)
+        policy = governing(exchange.name, "exchange", self.policies.values())
         ruled = policy.definition.get("alternate-exchange") if policy else None
         name: str | None = exchange.arguments.get("alternate-exchange", ruled)
         return name
+
+
+def _same(one: Binding, other: Binding) -> bool:
+    """Compare as RabbitMQ does, to which the arguments 1 and true are two bindings; Python calls them equal."""
+    return one == other and canonical(one.arguments) == canonical(other.arguments)
 
 
 def _address(binding: Binding) -> str:

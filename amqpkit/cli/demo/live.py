@@ -14,11 +14,11 @@ from amqpkit.cli.connect import Place, administered
 from amqpkit.cli.demo.shop import Shop
 from amqpkit.cli.demo.story import Line, Story
 from amqpkit.cli.demo.worker import read
+from amqpkit.declare.plan.changes import Change, before, subject
 from amqpkit.deliver.publisher import Publisher
 from amqpkit.errors import AmqpkitError, BrokerError
 from amqpkit.events import Consuming, Event
 from amqpkit.operate.apply import perform, prepare
-from amqpkit.operate.compare import Step
 from amqpkit.ports import Admin, Transport
 
 _LIMIT: Final = 60.0
@@ -185,13 +185,14 @@ async def _opened(transport: Transport) -> AsyncIterator[None]:
         await transport.close()
 
 
-async def _undo(admin: Admin, steps: tuple[Step, ...]) -> None:
+async def _undo(admin: Admin, steps: tuple[Change, ...]) -> None:
     """Delete what was made, and put back the policies that were overwritten; a step not done is no harm."""
     for step in reversed(steps):
-        if step.replaces is None:
-            await admin.delete(step.wanted)
+        found = before(step)
+        if found is None:
+            await admin.delete(subject(step))
         else:
-            await admin.create(step.replaces)
+            await admin.create(found)
 
 
 def _some(names: list[str], most: int = 4) -> str:

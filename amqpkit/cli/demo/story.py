@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from amqpkit.brokers.memory.exchange import follows
 from amqpkit.cli.demo.script import HANDLED
+from amqpkit.declare.routing import follows
 from amqpkit.events import Begun, Event, Outcome, Settled
 from amqpkit.model import Topology
 

@@ -129,7 +129,7 @@ async def desk(files: Sequence[Path], options: DeskOptions | None, *, verb: str)
 async def _held(place: Place) -> tuple[Topology | None, tuple[Policy, ...]]:
     try:
         async with administered(place) as (admin, _):
-            return await admin.read(), await admin.operator_policies()
+            return await admin.read(), (await admin.surroundings()).operator_policies
     except BrokerError as error:
         note(f"the management API does not help: {error}")
         return None, ()

@@ -5,13 +5,15 @@ from typing import Final
 from cyclopts import App, Group, Parameter
 
 _FORMS: Final = (
+    ("definitions", "Write RabbitMQ's definitions, sorted."),
+    ("asyncapi", "Write an AsyncAPI 3 document, payload schemas included."),
     ("prometheus", "Write alert rules for Prometheus."),
     ("runbook", "Write a runbook for each dead-letter queue."),
 )
 
 export = App(
     name="export",
-    help="Write alert rules for Prometheus, or a runbook for each dead-letter queue.",
+    help="Write definitions, AsyncAPI, alert rules or runbooks.",
     help_format="markdown",
     version_flags=(),
     group_commands=Group("forms"),

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from ruamel.yaml.tokens import ScalarToken
 
 from amqpkit.declare.spec.tree import Entry, Fault, Node, Place
 
@@ -194,3 +195,12 @@ def _real(text: str) -> float:
         msg = f"{text} is not a finite number"
         raise ValueError(msg)
     return number
+
+
+def quoted_spans(text: str) -> list[tuple[int, int]]:
+    """Say from where to where (character offsets) the scalars of a text reach: a `#` inside is no comment."""
+    try:
+        tokens = YAML(typ="safe", pure=True).scan(text)
+        return [(token.start_mark.index, token.end_mark.index) for token in tokens if isinstance(token, ScalarToken)]
+    except YAMLError:
+        return []

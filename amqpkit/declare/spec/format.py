@@ -211,6 +211,10 @@ class Spec(_Part):
     version: Literal[1]
     vhost: Text | None = None
     owns: Annotated[tuple[Text, ...], Field(strict=False)] | None = None
+    # Not a key of each object: when it counts, the object's lines are gone.
+    on_remove: Annotated[dict[Text, Literal["retain"]], BeforeValidator(_nothing_is_empty)] = Field(
+        {}, alias="on-remove"
+    )
     exchanges: Annotated[
         dict[str, Annotated[ExchangeSpec, BeforeValidator(_nothing_is_empty)]], BeforeValidator(_nothing_is_empty)
     ] = {}
@@ -245,4 +249,4 @@ PARTS: Final[tuple[type[BaseModel], ...]] = (
     PolicySpec,
 )
 WORDS: Final[Mapping[str, str]] = {key.replace("-", "_"): key for part in PARTS for key in keys_of(part)}
-SECTIONS: Final = ("exchanges", "queues", "work_queues", "messages", "policies")
+SECTIONS: Final = ("exchanges", "queues", "work_queues", "messages", "policies", "on-remove", "on_remove")

@@ -4,6 +4,7 @@ Pure: gets texts and a mapping of variables, opens nothing.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -31,24 +32,52 @@ from amqpkit.errors import Problem, TopologyError
 _SPELLING: Final = Spelling(words=WORDS, named=SECTIONS, raw=("arguments",), hyphened=("definition",))
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What could be read: `spec` whenever every value has its right shape, even if `faults` say what cannot be."""
+
+    spec: Spec | None
+    root: Node | None
+    faults: tuple[Fault, ...]
+    files: tuple[Node, ...] = ()
+    """Each file's own tree, before they were laid over each other."""
+
+    @property
+    def vhost(self) -> str | None:
+        """The vhost that the files name, if they can be read."""
+        return self.spec.vhost if self.spec else None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The faults, sorted by file and line, for people."""
+        return tuple(Problem(str(fault.place), fault.message) for fault in self.faults)
+
+
 def parse(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> Spec:
     """Read one topology from (file name, text) pairs, later ones laid over earlier ones.
 
     Mappings merge key by key, everything else is replaced. Raises TopologyError with every problem,
     sorted by file and line.
     """
-    root, faults = _tree(texts, environ)
+    reading = read(texts, environ)
+    if reading.faults or reading.spec is None:
+        raise TopologyError(reading.problems)
+    return reading.spec
+
+
+def read(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> Reading:
+    """Read as `parse` does, and give the places and the faults too instead of raising."""
+    files, faults = _trees(texts, environ)
+    root = reduce(merged, files) if files else None
     spec = None
     if root is not None:
         spec, shape_faults = _checked(root)
         known = {fault.place for fault in faults}  # what YAML made of a faulty value is no second fault
         faults += [fault for fault in shape_faults if fault.place not in known]
-    if faults or spec is None:
-        raise TopologyError(Problem(str(fault.place), fault.message) for fault in sorted(set(faults)))
-    return spec
+    return Reading(spec, root, tuple(sorted(set(faults))), files)
 
 
-def _tree(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> tuple[Node | None, list[Fault]]:
+def _trees(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> tuple[tuple[Node, ...], list[Fault]]:
     roots: list[Node | None] = []
     faults: list[Fault] = []
     for order, (file, text) in enumerate(texts):
@@ -60,8 +89,8 @@ def _tree(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> tuple
         roots.append(root)
     whole = [root for root in roots if root is not None]
     if not whole or len(whole) < len(roots):  # what a broken file lacks would only cause false alarms
-        return None, faults
-    return reduce(merged, whole), faults
+        return (), faults
+    return tuple(whole), faults
 
 
 def _checked(root: Node) -> tuple[Spec | None, list[Fault]]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from amqpkit.declare.policies import reaches
 from amqpkit.model import Policy, Queue, Topology
-from amqpkit.operate.shadow import applies
 
 DEFAULT_LIMIT: Final = 20
 _COUNTS_ONLY_CRASHES: Final = (4, 3)
@@ -80,7 +80,7 @@ def _limit(queue: Queue, policies: Iterable[Policy], operators: Iterable[Policy]
 
 
 def _winner(policies: Iterable[Policy], queue: Queue) -> Policy:
-    matching = (policy for policy in policies if applies(policy, queue))
+    matching = (policy for policy in policies if reaches(policy, queue))
     return max(matching, key=lambda policy: policy.priority, default=Policy("", "", {}))
 
 

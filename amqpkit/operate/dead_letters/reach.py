@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amqpkit.brokers.memory.exchange import TYPES, follows
+from amqpkit.declare.routing import TYPES, follows
 from amqpkit.model import Binding, Topology, nothing
 
 

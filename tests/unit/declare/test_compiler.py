@@ -295,6 +295,14 @@ def test_a_queue_may_read_what_a_work_queue_generates():
 def test_what_is_owned_may_be_named():
     assert compiled("owns: [b, a, b]\nqueues: {q: {}}").owns == ("a", "b")
     assert compiled("owns: []\nqueues: {q: {}}").owns == ()
+
+
+def test_what_stays_when_its_lines_go_is_named_apart_from_them():
+    assert compiled("on-remove: {mail.audit: retain, b: retain}\nqueues: {q: {}}").retained == ("b", "mail.audit")
+    assert compiled("on_remove: {a_b: retain}\nqueues: {q: {}}").retained == ("a_b",)
+    assert compiled("queues: {q: {}}").retained == ()
+    with pytest.raises(TopologyError, match="on-remove"):
+        compiled("on-remove: {b: keep}\nqueues: {q: {}}")
     assert compiled("vhost: shop").vhost == "shop"
 
 

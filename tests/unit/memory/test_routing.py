@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqpkit.brokers.memory.channel import Fate
-from amqpkit.brokers.memory.exchange import headers_match, topic_matches
-from amqpkit.model import Binding, Exchange, Message, Policy, Properties
+from amqpkit.declare.routing import headers_match, topic_matches
+from amqpkit.model import Binding, Exchange, Message, Policy, Properties, Queue
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,22 @@ async def test_an_alternate_exchange_takes_what_its_exchange_cannot_route(lab, b
     assert lab.publish("k", "m", exchange="x") == [Fate.CONFIRMED]
     stored = lab.broker.messages("q")[0]
     assert (stored.exchange, stored.routing_keys) == ("x", ("k",))
+
+
+def test_a_consumer_timeout_disables_no_policy_on_a_classic_queue(lab):
+    queue = Queue("c", "classic", arguments={"x-queue-type": "classic"})
+    lab.declare(queue, Policy("p", "^c", {"consumer-timeout": 60000, "max-length": 3}, apply_to="queues"))
+
+    assert lab.broker.vhost.settings(queue).max_length == 3
+
+
+def test_a_policy_with_keys_for_both_rules_exchanges_and_queues(lab):
+    queue = Queue("xq", "quorum", arguments={"x-queue-type": "quorum"})
+    lab.declare(Exchange("x"), Exchange("other", "fanout"), queue, Binding("other", "xq"))
+    lab.declare(Policy("p", "^x", {"alternate-exchange": "other", "max-length": 3}, apply_to="all"))
+
+    assert lab.broker.vhost.settings(queue).max_length == 3
+    assert [state.declared.name for state in lab.broker.vhost.targets("x", ["nowhere"], {})] == ["xq"]
 
 
 @pytest.mark.parametrize("alternate", ["missing", "unbound"])

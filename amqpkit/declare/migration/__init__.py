@@ -1,0 +1,1 @@
+"""What it takes to change a live queue into another one of the same name. Pure."""

@@ -1,0 +1,229 @@
+"""What is there within `owns` and in no file, and how much of it may go. Pure."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from amqpkit.declare.identity import address, identity
+from amqpkit.declare.plan.actual import Actual
+from amqpkit.declare.plan.reach import Reach
+from amqpkit.declare.plan.rule import some
+from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue, Topology
+
+FENCE: Final = "amqpkit.fence."
+"""How the policies begin that keep publishers out of a queue while it is pruned."""
+_PREFIX: Final = "amqpkit."
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Something extra that does not go, and why."""
+
+    declared: DeclaredObject
+    reason: str
+
+    @property
+    def address(self) -> str:
+        """Its name in messages."""
+        return address(self.declared)
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Names, and all that is under them after a dot."""
+
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "Owned":
+        """Take `owns` of a file."""
+        return cls(frozenset(names))
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a name is one of them, or under one of them."""
+        if name in self.names:
+            return True
+        dot = name.find(".")
+        while dot >= 0:
+            if name[:dot] in self.names:
+                return True
+            dot = name.find(".", dot + 1)
+        return False
+
+
+def extras(wanted: Topology, actual: Topology) -> tuple[DeclaredObject, ...]:
+    """Give what is there, within `owns`, and in no file; a binding belongs to its destination.
+
+    Fences that an interrupted prune has left behind are among them, whatever the queue.
+    """
+    owned = Owned.of(wanted.owns)
+    declared = {identity(each) for each in all_of(wanted)}
+    mine = (each for each in all_of(actual) if _is_owned(each, owned))
+    return tuple(each for each in mine if identity(each) not in declared)
+
+
+def all_of(topology: Topology) -> tuple[DeclaredObject, ...]:
+    """Give every declared object of a topology."""
+    return (*topology.exchanges, *topology.queues, *topology.policies, *topology.bindings)
+
+
+def is_fence(declared: DeclaredObject) -> bool:
+    """Tell whether it is a policy that prune sets for a while."""
+    return isinstance(declared, Policy) and declared.name.startswith(FENCE)
+
+
+def _is_owned(declared: DeclaredObject, owned: Owned) -> bool:
+    match declared:
+        case Binding(destination=name):
+            return name in owned
+        case Policy(name=name):
+            if name.startswith(FENCE):
+                return name.removeprefix(FENCE) in owned
+            return name in owned or (name.startswith(_PREFIX) and name.removeprefix(_PREFIX) in owned)
+        case Queue(name=name) | Exchange(name=name):
+            return name in owned
+
+
+def prunable(
+    wanted: Topology, actual: Actual, candidates: Collection[DeclaredObject]
+) -> tuple[tuple[DeclaredObject, ...], tuple[Kept, ...]]:
+    """Split extras into what may go and what stays: retained, in use, or needed by something that stays."""
+    keeping = _Keeping(wanted, actual, candidates)
+    for declared in candidates:
+        if reason := keeping.own_reason(declared):
+            keeping.keep(declared, reason)
+    keeping.spread()
+    kept = {identity(each.declared): each for each in keeping.kept}
+    going = tuple(each for each in candidates if identity(each) not in kept)
+    return going, tuple(kept.values())
+
+
+class _Keeping:
+    """What stays, spread along what it needs: a queue its dead-letter exchange, that one its bindings and queues."""
+
+    def __init__(self, wanted: Topology, actual: Actual, candidates: Collection[DeclaredObject]) -> None:
+        self._retained = Owned.of(wanted.retained)
+        self._actual = actual
+        self._doomed = {identity(each): each for each in candidates}
+        self._queues = {each.name: each for each in candidates if isinstance(each, Queue)}
+        self._exchanges = {each.name: each for each in candidates if isinstance(each, Exchange)}
+        self._policies = Reach(each for each in candidates if isinstance(each, Policy))
+        self._out: dict[str, list[Binding]] = defaultdict(list)
+        for each in candidates:
+            if isinstance(each, Binding):
+                self._out[each.source].append(each)
+        # As it will be: what the file changes is changed before anything is deleted.
+        planned = {identity(each): each for each in (*_naming(actual.topology), *_naming(wanted))}
+        self._needed = _needs(planned.values(), self._doomed)
+        self._bound = _bound(actual.topology.bindings, self._doomed)
+        self.kept: list[Kept] = []
+        self._seen: set[tuple[object, ...]] = set()
+        self._ahead: list[DeclaredObject] = []
+
+    def own_reason(self, declared: DeclaredObject) -> str:
+        """Say why an object stays by itself, or nothing."""
+        match declared:
+            case Queue(name=name):
+                return self._retention(name) or self._load(name) or self._use(("queue", name))
+            case Exchange(name=name):
+                bound = self._bound.get(name, [])
+                taken = f"it feeds what is not in this file ({some(bound)})" if bound else ""
+                return self._retention(name) or self._use(("exchange", name)) or taken
+            case Binding(destination=name) | Policy(name=name):
+                return self._retention(name)
+
+    def keep(self, declared: DeclaredObject, reason: str) -> None:
+        """Keep an object, once."""
+        key = identity(declared)
+        if key in self._doomed and key not in self._seen:
+            self._seen.add(key)
+            self.kept.append(Kept(declared, reason))
+            self._ahead.append(declared)
+
+    def spread(self) -> None:
+        """Keep what is needed by what stays."""
+        while self._ahead:
+            declared = self._ahead.pop()
+            why = f"{address(declared)} stays, and needs it"
+            for needed in self._needs_of(declared):
+                self.keep(needed, why)
+
+    def _needs_of(self, declared: DeclaredObject) -> Iterator[DeclaredObject]:
+        if isinstance(declared, Queue | Exchange):
+            policies = self._policies.reaching(declared)
+            yield from policies
+            for kind, name in _targets(declared, *policies):
+                there: Mapping[str, Queue | Exchange] = self._exchanges if kind == "exchange" else self._queues
+                if name in there:
+                    yield there[name]
+        if isinstance(declared, Exchange):
+            yield from self._out.get(declared.name, ())
+        if isinstance(declared, Binding):
+            ends: Mapping[str, Queue | Exchange] = (
+                self._exchanges if declared.destination_type == "exchange" else self._queues
+            )
+            if declared.destination in ends:
+                yield ends[declared.destination]
+
+    def _retention(self, name: str) -> str:
+        return "on-remove says retain" if name in self._retained else ""
+
+    def _load(self, name: str) -> str:
+        holding = self._actual.holdings.get(name)
+        if holding is None:
+            return ""
+        parts = []
+        if holding.messages:
+            parts.append(f"holds {holding.messages:,} message" + "s" * (holding.messages != 1))
+        if holding.consumers:
+            parts.append(f"has {holding.consumers} consumer" + "s" * (holding.consumers != 1))
+        return f"it {' and '.join(parts)}" if parts else ""
+
+    def _use(self, key: tuple[str, str]) -> str:
+        users = self._needed.get(key, [])
+        return f"{some(users)} dead-letters or hands over to it" if users else ""
+
+
+def _naming(topology: Topology) -> tuple[Queue | Exchange | Policy, ...]:
+    """Give what can name an exchange or a queue as its target."""
+    return (*topology.queues, *topology.exchanges, *topology.policies)
+
+
+def references(topology: Topology) -> dict[tuple[str, str], list[str]]:
+    """List who names an exchange or a queue as dead-letter or alternate target; RabbitMQ checks none of them."""
+    return _needs(_naming(topology), {})
+
+
+def _needs(
+    declared: Iterable[Queue | Exchange | Policy], doomed: Mapping[tuple[object, ...], object]
+) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for each in declared:
+        targets = tuple(_targets(each))
+        if targets and identity(each) not in doomed:
+            name = address(each)
+            for target in targets:
+                found[target].append(name)
+    return found
+
+
+def _bound(bindings: Iterable[Binding], doomed: Mapping[tuple[object, ...], object]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for binding in bindings:
+        if identity(binding) not in doomed and (Exchange, binding.source) in doomed:
+            found[binding.source].append(f"{binding.destination_type} {binding.destination}")
+    return found
+
+
+def _targets(*declared: Queue | Exchange | Policy) -> Iterator[tuple[str, str]]:
+    for each in declared:
+        given = each.definition if isinstance(each, Policy) else each.arguments
+        prefix = "x-" if isinstance(each, Queue) else ""
+        for key in ("dead-letter-exchange", "alternate-exchange"):
+            if (exchange := given.get(prefix + key)) is None:
+                continue
+            if exchange:
+                yield ("exchange", str(exchange))
+            else:  # the default exchange: the routing key names the queue
+                yield ("queue", str(given.get(f"{prefix}dead-letter-routing-key", each.name)))

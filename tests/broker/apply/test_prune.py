@@ -1,0 +1,134 @@
+"""Deleting queues on real brokers while others use them: no message goes along."""
+
+import asyncio
+import itertools
+import logging
+import threading
+
+import pika
+import pytest
+
+from amqpkit.brokers.aio.sentry import AioSentry
+from amqpkit.brokers.management import ManagementAdmin
+from amqpkit.brokers.url import BrokerURL
+from amqpkit.errors import Locked
+from amqpkit.model import Holding, Queue
+from amqpkit.operate.prune import Pruning, prune_queues
+
+
+@pytest.fixture
+async def admin(broker):
+    async with ManagementAdmin(broker.api, vhost=broker.vhost) as here:
+        yield here
+
+
+@pytest.fixture
+async def sentry(broker):
+    here = await AioSentry.open(BrokerURL.parse(broker.url), "amqpkit tests")
+    yield here
+    await here.close()
+
+
+@pytest.fixture
+def channel(broker):
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    if connection.is_open:
+        connection.close()
+
+
+def queue(kind="quorum", name="old/ü%", **arguments):
+    return Queue(name, type=kind, arguments={"x-queue-type": kind, **arguments})
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog):
+    caplog.set_level(logging.CRITICAL, "pika")  # it writes a line for each nack
+
+
+def confirmed(channel, name, message_id):
+    try:
+        channel.basic_publish("", name, message_id.encode(), mandatory=True)
+    except (pika.exceptions.NackError, pika.exceptions.UnroutableError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_an_empty_queue_goes_and_one_with_a_message_stays_as_it_was(admin, sentry, channel, kind):
+    await admin.create(queue(kind))
+    assert confirmed(channel, "old/ü%", "m")
+
+    assert not await sentry.delete_empty(queue(kind))
+
+    assert await sentry.look("old/ü%") == Holding(1, 0)
+    _, _, body = channel.basic_get("old/ü%", auto_ack=True)
+    assert body == b"m"
+    assert await sentry.delete_empty(queue(kind))
+    assert await sentry.look("old/ü%") is None
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_a_queue_with_a_consumer_stays(admin, sentry, channel, kind):
+    await admin.create(queue(kind))
+    channel.basic_consume("old/ü%", lambda *_: None)
+
+    assert not await sentry.delete_empty(queue(kind))
+    assert await sentry.look("old/ü%") == Holding(0, 1)
+
+
+@pytest.mark.parametrize("begins", [1, 2], ids=["before the fence", "behind the fence"])
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_a_queue_that_somebody_publishes_to_stays_with_every_confirmed_message(
+    broker, admin, sentry, kind, begins
+):
+    """Whoever publishes through the default exchange can be unbound by nobody."""
+    sent, stop, pauses = [], threading.Event(), []
+
+    def publish():
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for number in itertools.count():
+            if confirmed(channel, "old/ü%", str(number)):
+                sent.append(number)
+            if stop.is_set():
+                break
+        connection.close()
+
+    publisher = threading.Thread(target=publish)
+
+    async def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == begins:
+            publisher.start()
+        await asyncio.sleep(0.3)
+
+    await admin.create(queue(kind))
+    try:
+        gone, staying = await prune_queues([queue(kind)], admin, Pruning(sentry, sleep=pause))
+    finally:
+        stop.set()
+        await asyncio.to_thread(publisher.join)
+
+    assert gone == []
+    assert "it stays" in str(staying[0][1])
+    assert await sentry.look("old/ü%") == Holding(len(sent), 0)
+    assert (await admin.read()).policies == ()
+
+
+async def test_two_cannot_hold_the_lock_and_a_crash_frees_it(broker, sentry, channel):
+    channel.queue_declare("amqpkit.lock", exclusive=True, arguments={"x-queue-type": "classic"})
+    with pytest.raises(Locked, match="somebody else is changing this vhost"):
+        await sentry.lock()
+
+    channel.connection.close()
+    await sentry.lock()
+    assert sentry.trouble is None
+
+    second = await AioSentry.open(BrokerURL.parse(broker.url), "amqpkit tests")
+    with pytest.raises(Locked):
+        await second.lock()
+    await second.close()

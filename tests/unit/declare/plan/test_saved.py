@@ -1,0 +1,109 @@
+"""A plan that is kept, reviewed, and done as it was or not at all."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from amqpkit.declare.load import load_topology
+from amqpkit.declare.plan.actual import Actual
+from amqpkit.declare.plan.planning import Wishes, make_plan
+from amqpkit.declare.plan.saved import fingerprint, require_fresh, restore, save
+from amqpkit.errors import StalePlan
+from amqpkit.model import Binding, Exchange, Holding, Policy, Queue, Surroundings, Topology
+from amqpkit.ports import BrokerInfo
+
+FULL = load_topology(Path(__file__).parents[1] / "full.yaml")
+PLAIN = Wishes()
+HERE = BrokerInfo("4.3.6", "rabbit@here")
+EMPTY = Actual(Topology(vhost="v"))
+
+
+def kept(wanted=FULL, actual=EMPTY, wishes=PLAIN, broker=HERE):
+    document = save(wanted, actual, make_plan(wanted, actual, wishes), wishes, broker)
+    return json.loads(json.dumps(document))
+
+
+def check(saved, actual=EMPTY, broker=HERE):
+    saved = restore(saved)
+    require_fresh(saved, make_plan(saved.topology, actual, saved.wishes), actual, broker)
+
+
+def test_what_was_kept_comes_back_and_is_fresh():
+    document = kept(wishes=Wishes(prune=True, accepted=frozenset({"cap"})))
+
+    saved = restore(document)
+
+    assert make_plan(saved.topology, EMPTY, saved.wishes) == make_plan(FULL, EMPTY, saved.wishes)
+    assert (saved.wishes.prune, saved.wishes.accepted) == (True, {"cap"})
+    assert (saved.topology.work_queues.keys(), saved.topology.owns) == (FULL.work_queues.keys(), FULL.owns)
+    check(document)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Topology(exchanges=(Exchange("mail", "topic", arguments={"alternate-exchange": "mail.unrouted"}),)),
+        Topology(queues=(Queue("mail.extra"),)),
+        Topology(policies=(Policy("theirs", ".*", {"max-length": 1}, "queues", 5),)),
+        Topology(bindings=(Binding("amq.topic", "email.send", "x"),)),
+    ],
+)
+def test_a_plan_is_stale_when_anything_that_concerns_it_has_changed(changed):
+    with pytest.raises(StalePlan, match="the broker has changed"):
+        check(kept(), Actual(replace(changed, vhost="v")))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Topology(queues=(Queue("orders"),), exchanges=(Exchange("shop"),), bindings=(Binding("shop", "orders"),)),
+        Topology(policies=(Policy("theirs", "^orders", {"max-length": 1}, "queues", 900),)),
+    ],
+)
+def test_other_peoples_work_does_not_make_a_plan_stale(changed):
+    check(kept(), Actual(replace(changed, vhost="v")))
+
+
+def test_an_operator_policy_makes_a_plan_stale_and_messages_do_not():
+    cap = Policy("cap", ".*", {"max-length": 1}, "queues", 0)
+    with pytest.raises(StalePlan):
+        check(kept(), Actual(EMPTY.topology, Surroundings(operator_policies=(cap,))))
+    check(kept(), Actual(EMPTY.topology, holdings={"email.send": Holding(5, 1)}))
+
+
+@pytest.mark.parametrize(
+    ("actual", "place"),
+    [(Actual(Topology(vhost="w")), HERE), (EMPTY, BrokerInfo("4.3.6", "rabbit@there"))],
+)
+def test_a_plan_for_another_place_is_refused(actual, place):
+    with pytest.raises(StalePlan, match='the plan is for vhost "v" of cluster "rabbit@here"'):
+        check(kept(), actual, place)
+
+
+def test_what_was_edited_after_the_review_is_refused():
+    document = kept()
+    document["changes"].pop()
+    with pytest.raises(StalePlan, match="not what would be done now"):
+        check(document)
+
+    document = kept()
+    document["desired"]["queues"][0]["durable"] = False
+    with pytest.raises(StalePlan):
+        check(document)
+
+
+@pytest.mark.parametrize("document", [{}, [], None, {"format_version": "2.0"}, {"format_version": "1.0"}])
+def test_what_is_no_plan_is_refused(document):
+    with pytest.raises(StalePlan, match="make the plan again"):
+        restore(document)
+
+
+def test_a_fingerprint_tells_types_apart_and_not_the_order_of_keys():
+    def bound(**arguments):
+        return Topology(bindings=(Binding("x", "q", arguments=arguments),))
+
+    prints = [fingerprint(bound(n=value), EMPTY) for value in (1, "1", True, 1.5)]
+    assert len(set(prints)) == 4
+    assert fingerprint(bound(a=1, b=2), EMPTY) == fingerprint(bound(b=2, a=1), EMPTY)
