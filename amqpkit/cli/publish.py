@@ -1,5 +1,6 @@
 """`amqpkit publish`: one message or many, to where the topology routes their type."""
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -86,6 +87,7 @@ async def publish(  # noqa: PLR0913 - a command's options
     if many is not None and body is not None:
         files, body = (Path(body), *files), None
     _check_usage(body, many, resume, key, skip_invalid=skip_invalid)
+    _check_numbers(timeout=timeout, rate=rate)
     topology = load_topology(*topology_files(files), environ=os.environ)
     url = (connection or BrokerOptions()).broker(topology.vhost)
     checker = checker_of(type, version, modules=payloads, lock=schemas)
@@ -174,3 +176,10 @@ def _check_usage(
     if many is not None and key is not None:
         msg = "--key would make all of the lines one message to their consumers; leave it out with --many"
         raise UsageError(msg)
+
+
+def _check_numbers(**numbers: float | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and not 0 < number < math.inf:
+            msg = f"--{name} {number:g} makes no sense; write a number above 0"
+            raise UsageError(msg)

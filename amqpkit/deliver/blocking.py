@@ -1,5 +1,6 @@
 """Publishing for code that blocks: the same promises, outcomes and brakes as `publisher.Publisher`, from any thread."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -129,7 +130,8 @@ class BlockingPublisher:
         """Publish many at once, begun in order, and return how each ended, in order; nothing of theirs is raised.
 
         A payload is taken only when the window has room for it. With `of`, items may also be mappings or JSON text,
-        which are validated against that class. `timeout` in seconds is each message's own, from when it is taken.
+        which are validated against that class. A `rate` holds the taking, so `timeout` in seconds is each message's
+        own, from when it is taken and has its turn.
         `progress` hears each outcome as it comes, in the caller's thread; it is told of what was under way, too, when
         a KeyboardInterrupt ends the wait. Raises what `payloads` or `progress` raises, after what was under way has
         ended.
@@ -139,13 +141,15 @@ class BlockingPublisher:
         try:
             try:
                 for index, item in enumerate(payloads):
+                    self._await_turn(flights)
                     try:
                         order = made(self._topology, item, self._clock, of=of)
                     except PublishError as error:
                         tally.note(Outcome(index, error.message_id, error))
                     else:
                         order = traced(order, self._tracing)
-                        flights.begin(Flight(order, self._terms(order, timeout, overload), index))
+                        terms = self._terms(order, timeout, overload, paced=False)  # its turn is over
+                        flights.begin(Flight(order, terms, index))
                     flights.poll()
                     while len(flights) >= self._window:
                         flights.wait()
@@ -191,13 +195,24 @@ class BlockingPublisher:
 
         return Flights(self._here.shared, self._transport, self._on_event, ended)
 
-    def _terms(self, order: Order, timeout: float | None, overload: Overload | None) -> Terms:
+    def _await_turn(self, flights: Flights) -> None:
+        """Wait for the next turn, however long that takes, and see to what is under way."""
+        local = self._here
+        if local.pace is None:
+            return
+        begun = time.monotonic()
+        with local.shared.lock:
+            due = begun + (local.pace.reserve(begun, math.inf) or 0.0)
+        while (left := due - time.monotonic()) > 0:
+            flights.wait(left)
+
+    def _terms(self, order: Order, timeout: float | None, overload: Overload | None, *, paced: bool = True) -> Terms:
         local = self._here
         return Terms(
             self._timeout if timeout is None else timeout,
             (overload or self._overload) == "wait",
             local.gates_of(order.type),
-            local.pace,
+            local.pace if paced else None,
             after_nack,
         )
 

@@ -130,9 +130,11 @@ class Flights:
         self._flying[flight] = None
         self._go(flight, None)
 
-    def wait(self) -> None:
-        """Wait until something has happened to one of them."""
+    def wait(self, most: float | None = None) -> None:
+        """Wait until something has happened to one of them, `most` seconds at the most."""
         seconds = None if not self._timers else max(0.0, self._timers[0][0] - time.monotonic())
+        if most is not None:
+            seconds = most if seconds is None else min(most, seconds)
         try:
             self._hear(*self._said.get(timeout=seconds))
         except Empty:

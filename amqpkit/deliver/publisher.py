@@ -1,9 +1,11 @@
 """Publishing: a payload is routed by the topology, confirmed by the broker, or its fate is an exception."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterable, Callable, Generator, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 from amqpkit.deliver.brakes import Gate, Pace, pressure
@@ -125,9 +127,9 @@ class Publisher:
         on_end: OnEnd | None = None,
     ) -> None:
         """Send a message that is made already; raises as `publish` does. `on_end` hears its end, cancelled or not."""
-        terms = self._usual.get(order.type) if timeout is None and overload is None else None
-        if terms is None:
-            terms = self._terms(order.type, timeout, overload)
+        await self._send(order, self._terms(order.type, timeout, overload), on_end)
+
+    async def _send(self, order: Order, terms: Terms, on_end: OnEnd | None) -> None:
         order = traced(order, self._tracing)
         begun, flight, end = self._now(), _Flight(), None
         try:
@@ -154,7 +156,8 @@ class Publisher:
 
         A payload is taken only when the window has room for it. Begun in order; one that is held or sent again is
         overtaken by others. With `of`, items may also be mappings or JSON text,
-        which are validated against that class. `timeout` in seconds is each message's own, from when it is taken.
+        which are validated against that class. A `rate` holds the taking, so `timeout` in seconds is each message's
+        own, from when it is taken and has its turn.
         `progress` hears each outcome as it comes; it is told of what was under way, too, when this is cancelled.
         Raises what `payloads` or `progress` raises, after what was under way has ended.
         """
@@ -173,17 +176,16 @@ class Publisher:
                 note(index, error.message_id, error)
                 await asyncio.sleep(0)  # nothing else here lets others run
                 return
+            terms = self._terms(order.type, timeout, overload)
+            if self._pace is not None:
+                terms = replace(terms, pace=None)  # its turn is over
             with suppress(PublishError):
-                await self.send(
-                    order,
-                    timeout=timeout,
-                    overload=overload,
-                    on_end=lambda order, end: note(index, order.message_id, end.error),
-                )
+                await self._send(order, terms, lambda order, end: note(index, order.message_id, end.error))
                 return
             await asyncio.sleep(0)
 
-        await pipelined(payloads, send, width=self._window.size)
+        turn = None if self._pace is None else self._turn
+        await pipelined(payloads, send, width=self._window.size, turn=turn)
         outcomes.sort(key=lambda outcome: outcome.index)
         return outcomes
 
@@ -251,6 +253,11 @@ class Publisher:
         kind = BrokerBlocked if self._transport.blocked else PublishTimeout
         return kind(f"all {self._window.size} places of the window stayed taken")
 
+    async def _turn(self) -> None:
+        """Wait for the next turn, however long that takes."""
+        if self._pace is not None and (wait := self._pace.reserve(self._now(), math.inf) or 0.0) > 0:
+            await self._clock.sleep(wait)
+
     async def _ask(self, gate: Gate, seconds: float) -> None:
         """Wait for the answer of whoever asks about this queue already, or ask."""
         question = self._questions.get(gate.queue)
@@ -278,6 +285,9 @@ class Publisher:
             gate.told(depth, self._now())
 
     def _terms(self, type: str, timeout: float | None, overload: Overload | None) -> Terms:  # noqa: A002 - AMQP's word
+        usual = timeout is None and overload is None
+        if usual and (known := self._usual.get(type)) is not None:
+            return known
         queues = self._topology.work_queues
         terms = Terms(
             self._timeout if timeout is None else timeout,
@@ -286,7 +296,7 @@ class Publisher:
             self._pace,
             after_nack,
         )
-        if timeout is None and overload is None:
+        if usual:
             self._usual[type] = terms
         return terms
 

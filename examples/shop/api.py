@@ -9,7 +9,7 @@ has the message. 503 means come back: nothing was stored, or it is not known; th
 
 import math
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from amqpkit import (
     MessageTooLarge,
@@ -33,6 +33,7 @@ from amqpkit import (
     connect,
     load_topology,
 )
+from amqpkit.events import OnEvent, ignore
 from amqpkit.ports import Clock, Transport
 
 from .payloads import BillingCharge, EmailSend, ImageResize, LeadCreated
@@ -57,18 +58,27 @@ def shop() -> Starlette:
     return api(load_topology(TOPOLOGY), partial(connect, url, name="shop api"))
 
 
-def api(topology: Topology, connected: Connected, *, clock: Clock | None = None) -> Starlette:
-    """Make the API on any transport; it is opened and closed with the application."""
+def api(
+    topology: Topology,
+    connected: Connected,
+    *,
+    clock: Clock | None = None,
+    on_event: OnEvent = ignore,
+    more: Iterable[BaseRoute] = (),
+) -> Starlette:
+    """Make the API, and `more` beside it, on any transport; it is opened and closed with the application."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with connected() as transport:
             app.state.transport = transport
-            app.state.publisher = Publisher(topology, transport, clock=clock, timeout=TIMEOUT, overload="fail")
+            app.state.publisher = Publisher(
+                topology, transport, clock=clock, timeout=TIMEOUT, overload="fail", on_event=on_event
+            )
             yield
 
     routes = [Route(path, partial(take, cls), methods=["POST"]) for path, cls in PATHS.items()]
-    return Starlette(routes=[*routes, Route("/health", health)], lifespan=lifespan)
+    return Starlette(routes=[*routes, Route("/health", health), *more], lifespan=lifespan)
 
 
 async def health(request: Request) -> JSONResponse:
@@ -82,13 +92,11 @@ async def take(cls: type[Payload], request: Request) -> JSONResponse:
     key = request.headers.get("Idempotency-Key")
     if key is not None and not 0 < len(key.encode()) <= KEY_MAX:
         return refusal(422, f"the Idempotency-Key must have 1 to {KEY_MAX} bytes")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_MAX:
-            return refusal(413, f"the body is over {BODY_MAX} bytes")
+    body = await read_body(request)
+    if body is None:
+        return refusal(413, f"the body is over {BODY_MAX} bytes")
     try:
-        payload = cls.model_validate_json(bytes(body))
+        payload = cls.model_validate_json(body)
     except ValidationError as error:
         return refusal(422, "the body is not valid", errors=error.errors(include_url=False, include_input=False))
     try:
@@ -98,6 +106,16 @@ async def take(cls: type[Payload], request: Request) -> JSONResponse:
     except MessageTooLarge as error:
         return refusal(413, str(error))
     return JSONResponse({"id": message_id}, status_code=202)
+
+
+async def read_body(request: Request) -> bytes | None:
+    """Read what a request brings; None when that is too much."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_MAX:
+            return None
+    return bytes(body)
 
 
 def later(error: PublishError) -> JSONResponse:

@@ -138,6 +138,36 @@ def test_a_queue_that_is_not_there_is_told(here: Desk) -> None:
     assert '"quiet.dlq" does not exist' in err
 
 
+def test_counts_are_the_brokers_own_at_once_and_need_no_management_api(
+    here: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for count in (1, 3):  # statistics would still tell the first
+        here.bury(count)
+        words = ["dlq", "list", str(here.file), "--json", "--url", here.broker.url, "--api", "http://127.0.0.1:1"]
+        assert main(words) == 0
+        depths = {each["queue"]: each["depth"] for each in json.loads(capsys.readouterr().out)["queues"]}
+        assert depths == {"orders.dlq": 1 if count == 1 else 4, "quiet.dlq": 0}
+
+
+def test_a_queue_that_may_not_be_read_hides_no_other(here: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    here.bury(3)
+    here.send("", "quiet.dlq")
+    user, broker = f"reader-{here.broker.vhost}", here.broker
+    broker.http("PUT", f"users/{user}", {"password": "reads", "tags": ""})
+    try:
+        allowed = {"configure": "", "write": "", "read": "^orders.*"}
+        broker.http("PUT", f"permissions/{broker.vhost}/{user}", allowed)
+        url = broker.url.replace("guest:guest@", f"{user}:reads@")
+        assert main(["dlq", "list", str(here.file), "--url", url, "--api", broker.api]) == 1
+    finally:
+        broker.http("DELETE", f"users/{user}")
+    out, err = capsys.readouterr()
+
+    assert "3 exhausted" in out
+    assert "may not be" in out
+    assert "quiet.dlq" in err
+
+
 def test_letters_are_listed_grouped_and_chosen(here: Desk) -> None:
     here.bury(3)
     here.bury(message_id="other", type="order.cancel", headers={"amqpkit-replays": 1, "amqpkit-replay-run": "run-9"})
@@ -416,6 +446,8 @@ def test_the_command_line_says_what_is_missing(here: Desk) -> None:
     assert "--letters QUEUE" in here.dlq("list", file=False, code=64)[1]
     assert "--letters QUEUE" in here.dlq("list", "--fate", "crashed", code=64)[1]
     assert "give one" in here.dlq("replay", "orders", "--to", "a", "--to-exchange", code=64)[1]
+    for verb in ("replay", "export", "groups"):
+        assert "--limit" in here.dlq(verb, "orders", "--limit", "-1", code=64)[1]
     assert '"nothing" does not exist' in here.dlq("groups", "nothing", code=1)[1]
     _, err = here.dlq("groups", "orders", "--yes", file=False)
     assert 'its dead letters are in "orders.dlq"' in err

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from amqpkit.cli.dlq.bodies import shown_body, shown_headers
 from amqpkit.cli.dlq.choosing import Choice, rate_of
+from amqpkit.cli.dlq.discard import _user
 from amqpkit.cli.dlq.wording import Paper, aged, harmless, harmless_lines, print_json, sized
 from amqpkit.cli.usage import UsageError
 from amqpkit.deliver.credentials import HIDDEN
@@ -193,3 +195,11 @@ def test_a_rate_says_its_unit() -> None:
     assert (rate_of(None), rate_of("600/m")) == (None, 10.0)
     with pytest.raises(UsageError, match=r"--rate: .*50/s"):
         rate_of("20")
+
+
+def test_whoever_discards_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)  # as in a container that was started as any number
+
+    assert _user() == "uid 3999999999"

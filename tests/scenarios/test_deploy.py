@@ -85,4 +85,4 @@ def test_its_payloads_are_as_locked(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
 
     assert main(["schema", "check", "examples.shop.payloads"]) == 0
-    assert "5 schemas, as locked" in capsys.readouterr().out
+    assert "6 schemas, as locked" in capsys.readouterr().out

@@ -13,12 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from amqpkit.brokers.memory.clock import HoldingExecutor
-from amqpkit.deliver.consumer import check_consumers
 from amqpkit.jobs import ErrorKind, Job, JobState
 from amqpkit.stores.sql import SqlSteps
 from amqpkit.testing.simulator import Simulator
+from examples.shop import page
 from examples.shop.catalogue import PRODUCTS, forget, keep, open_catalogue, rows_of
-from examples.shop.imports import PICTURES, BadRow, ImportCatalogue, check, importer, products_in
+from examples.shop.imports import DATABASE, PICTURES, BadRow, ImportCatalogue, check, products_in
 from examples.shop.payloads import CatalogueImport
 from tests.scenarios.shop import Died, products, topology
 
@@ -272,11 +272,9 @@ def test_what_spreadsheets_write_is_read():
     ]
 
 
-def test_its_worker_is_the_file_s(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (consumer,) = importer()
-    check_consumers(topology(), [consumer])
-    work = topology().work_queues["catalogue.import"]
-    assert work.owner == "team-catalogue"
-    assert work.depth_limit is not None
-    consumer.catalogue.dispose()  # type: ignore[attr-defined]
+def test_its_readme_runs_it_with_log_and_steps_in_the_database_of_the_page():
+    readme = (Path(page.__file__).parent / "README.md").read_text()
+
+    assert f"amqpkit run examples.shop.imports:importer topology/shop.yaml --jobs {DATABASE}" in readme
+    assert page.DATABASE == DATABASE
+    assert "uvicorn --factory examples.shop.page:shop" in readme

@@ -170,16 +170,18 @@ async def test_a_mail_whose_worker_dies_after_the_sending_is_asked_for_twice_and
 # --- as it is run ----------------------------------------------------------------------------------
 
 
-def test_its_function_makes_what_the_topology_declares(tmp_path, monkeypatch):
+def test_its_functions_make_what_the_topology_declares(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     found = find_consumers("examples.shop.consumers:shop")
+    (watched,) = find_consumers("examples.shop.imports:importer")
     try:
-        check_consumers(topology(), found)
-        assert {consumer.queue for consumer in found} == set(topology().work_queues)
+        check_consumers(topology(), [*found, watched])
+        assert {consumer.queue for consumer in (*found, watched)} == set(topology().work_queues)
         assert (tmp_path / "shop.db").exists()
     finally:
         next(each for each in found if isinstance(each, ChargeCard)).books.dispose()
+        watched.catalogue.dispose()
 
 
 def test_its_readme_runs_it_with_books_and_store_in_one_database():

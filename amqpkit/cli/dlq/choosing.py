@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from amqpkit.cli.usage import UsageError
 from amqpkit.operate.dead_letters.filters import Filter
@@ -23,6 +24,9 @@ Fate = Literal[
     "failed",
     "unknown",
 ]
+
+Count = Annotated[int | None, Parameter(show_default=False, validator=Number(gte=0))]
+"""How many, 0 or more."""
 
 _ERROR: Final = "The error's type, or a part of its message."  # cyclopts does not find it in the docstring
 
@@ -61,7 +65,7 @@ class Choice:
     until: Annotated[str | None, Parameter(show_default=False)] = None
     key: Annotated[str | None, Parameter(show_default=False)] = None
     id: Annotated[str | None, Parameter(show_default=False)] = None
-    replayed_below: Annotated[int | None, Parameter(show_default=False)] = None
+    replayed_below: Count = None
 
     def filter(self, now: datetime) -> Filter:
         """Make the filter; raises UsageError for a time that is none."""

@@ -7,11 +7,9 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from cyclopts import Parameter
-
-from amqpkit.cli.dlq.choosing import Choice
+from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.desk import Desk, DeskOptions, Found, agreed, desk
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
 from amqpkit.cli.dlq.wording import Paper, counted, harmless, note, print_json
@@ -32,7 +30,7 @@ async def discard(  # noqa: PLR0913 - a command's options
     connection: DeskOptions | None = None,
     choice: Choice | None = None,
     audit: Path = AUDIT,
-    limit: Annotated[int | None, Parameter(show_default=False)] = None,
+    limit: Count = None,
     dry_run: bool = False,
     json_: bool = False,
 ) -> int:
@@ -58,7 +56,7 @@ async def discard(  # noqa: PLR0913 - a command's options
     json_
         Print one JSON document.
     """
-    grounds = Grounds(f"{getpass.getuser()}@{socket.gethostname()}", reason)
+    grounds = Grounds(f"{_user()}@{socket.gethostname()}", reason)
     async with desk(files, connection, verb="discard") as here:
         found, chosen = await here.find(queue), (choice or Choice()).filter(here.clock.now())
         if not here.may_look(found.queue):
@@ -104,6 +102,13 @@ async def _run(  # noqa: PLR0913, PLR0917 - what a discard needs
             stop=stop,
             on_progress=bar.at,
         )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return f"uid {os.getuid()}"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from amqpkit.cli.dlq.choosing import Choice
+from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.desk import DeskOptions, desk
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
 from amqpkit.cli.dlq.wording import counted, note
@@ -27,7 +27,7 @@ async def export(
     connection: DeskOptions | None = None,
     choice: Choice | None = None,
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
-    limit: Annotated[int | None, Parameter(show_default=False)] = None,
+    limit: Count = None,
 ) -> int:
     """Write letters as JSON lines, byte for byte and type for type; they stay in the queue.
 

@@ -2,11 +2,9 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
-from amqpkit.cli.dlq.choosing import Choice
+from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.desk import DeskOptions, desk
 from amqpkit.cli.dlq.letters import error_text
 from amqpkit.cli.dlq.wording import Paper, aged, counted, harmless, instant_json, note, print_json, sized
@@ -21,7 +19,7 @@ async def groups(
     *files: Path,
     connection: DeskOptions | None = None,
     choice: Choice | None = None,
-    limit: Annotated[int | None, Parameter(show_default=False)] = None,
+    limit: Count = None,
     json_: bool = False,
 ) -> int:
     """Put letters together that died of the same thing: fate, error, payload type and version, origin.

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from amqpkit.cli.dlq.choosing import Choice
+from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.desk import Desk, DeskOptions, desk
 from amqpkit.cli.dlq.letters import letter_json, letter_table
 from amqpkit.cli.dlq.wording import Paper, aged, counted, instant_json, note, print_json
 from amqpkit.cli.usage import UsageError
-from amqpkit.errors import QueueMissing
+from amqpkit.errors import AccessRefused, QueueMissing
 from amqpkit.model import Received, WorkQueue
 from amqpkit.operate.dead_letters.alerts import held
 from amqpkit.operate.dead_letters.browse import Browsed, browse
@@ -28,7 +28,7 @@ async def list_(
     connection: DeskOptions | None = None,
     letters: Annotated[str | None, Parameter(show_default=False)] = None,
     choice: Choice | None = None,
-    limit: Annotated[int | None, Parameter(show_default=False)] = None,
+    limit: Count = None,
     json_: bool = False,
 ) -> int:
     """List every dead-letter queue of the file: owner, depth, oldest letter, reasons, and whether its alert holds.
@@ -64,7 +64,7 @@ async def list_(
         print_json({"queues": [line.as_json() for line in lines]})
     else:
         _print(lines)
-    return int(any(line.depth is None for line in lines))
+    return int(any(line.is_closed for line in lines))
 
 
 class _Line:
@@ -74,6 +74,7 @@ class _Line:
         self.work, self._now = work, now
         self.depth: int | None = None
         self.trouble = ""
+        self.is_closed = False
         self.browsed = Browsed(0, 0)
         self.fates: Counter[str] = Counter()
         self.oldest: datetime | None = None
@@ -132,9 +133,10 @@ async def _line(here: Desk, work: WorkQueue, sample: int) -> _Line:
     line = _Line(work, here.clock.now())
     try:
         line.depth = await here.transport.depth(work.dead_queue)
-    except QueueMissing as missing:
-        line.trouble = "is not on the broker"
-        note(str(missing))
+    except (QueueMissing, AccessRefused) as error:  # of one queue; the others are listed
+        line.trouble = "is not on the broker" if isinstance(error, QueueMissing) else "may not be asked"
+        line.is_closed = True
+        note(str(error))
         return line
     cost = here.cost(work.dead_queue)
     if cost.price in (Price.EACH_TIME, Price.REFUSED) and not (here.options.yes and cost.price is Price.EACH_TIME):
@@ -144,7 +146,11 @@ async def _line(here: Desk, work: WorkQueue, sample: int) -> _Line:
     if cost.warning:
         note(f"warning: {cost.warning}")
     if line.depth and sample > 0:
-        line.browsed = await browse(here.transport, work.dead_queue, line.visit, clock=here.clock, limit=sample)
+        try:
+            line.browsed = await browse(here.transport, work.dead_queue, line.visit, clock=here.clock, limit=sample)
+        except AccessRefused as refusal:  # somebody has it for himself, or we may not read
+            line.trouble, line.is_closed = "may not be looked into", True
+            note(str(refusal))
         if line.browsed.trouble:
             note(f"{work.dead_queue}: {line.browsed.trouble}")
     return line

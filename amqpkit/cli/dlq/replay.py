@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from amqpkit.cli.dlq.choosing import Choice, rate_of
+from amqpkit.cli.dlq.choosing import Choice, Count, rate_of
 from amqpkit.cli.dlq.desk import Desk, DeskOptions, Found, agreed, desk
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
 from amqpkit.cli.dlq.wording import Paper, counted, harmless, note, print_json
@@ -34,8 +34,8 @@ async def replay(  # noqa: PLR0913 - a command's options
     choice: Choice | None = None,
     dry_run: bool = False,
     rate: Annotated[str | None, Parameter(show_default=False)] = None,
-    limit: Annotated[int | None, Parameter(show_default=False)] = None,
-    max_replays: Annotated[int | None, Parameter(show_default=False)] = None,
+    limit: Count = None,
+    max_replays: Count = None,
     force: bool = False,
     to: Annotated[str | None, Parameter(show_default=False)] = None,
     to_exchange: bool = False,

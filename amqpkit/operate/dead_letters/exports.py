@@ -76,7 +76,8 @@ async def export_letters(  # noqa: PLR0913 - keyword-only settings, each with it
         on_progress(seen)
         return limit is None or written < limit
 
-    browsed = await browse(transport, queue, visit, clock=clock, stop=stop)
+    none = 0 if limit is not None and limit <= 0 else None
+    browsed = await browse(transport, queue, visit, clock=clock, stop=stop, limit=none)
     return Exported(browsed.total, browsed.seen, written, stayed, tuple(unwritable), browsed.trouble)
 
 

@@ -86,9 +86,9 @@ async def import_letters(  # noqa: PLR0913 - keyword-only settings, each with it
         for number, line in enumerate(lines, start=1):
             if run.trouble or run.stop.is_set():
                 break
-            run.read = number
-            if number > skip and line.strip():
-                await run.treat(number, line)
+            if number > skip and line.strip() and not await run.treat(number, line):
+                break
+            run.read = number  # not before: whoever goes on from here must find a line that could not be treated
             on_progress(run.standing)
     except BrokerError as error:
         run.trouble = run.trouble or str(error)
@@ -125,20 +125,21 @@ class _Import:
         safe = min(self._under_way) - 1 if self._under_way else self.read
         return Standing(self.read, self._stored, safe)
 
-    async def treat(self, number: int, line: str | bytes) -> None:
+    async def treat(self, number: int, line: str | bytes) -> bool:
+        """Send a line or name its fault; False, and neither, once it is told to stop."""
         try:
             kept = from_line(line.decode() if isinstance(line, bytes) else line)
             queue = self._to or kept.queue
             await self._targets.find(queue)
         except (ValueError, QueueMissing) as error:
             self._fail(number, line, str(error))
-            return
+            return True
         await self._pace.turn(self.stop)
         await self.window.room(len(kept.message.body), stop=self.stop)
         if self.stop.is_set() or self.trouble:
-            self.read = number - 1
-            return
+            return False
         self._send(number, line, queue, kept)
+        return True
 
     def _send(self, number: int, line: str | bytes, queue: str, kept: Kept) -> None:
         message = sendable(kept)

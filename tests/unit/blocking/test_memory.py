@@ -237,6 +237,15 @@ def test_a_rate_paces_all_threads_together(world):
     assert 0.25 < time.monotonic() - began < 3
 
 
+def test_many_at_a_rate_are_taken_at_that_rate_however_long_all_of_them_take(world):
+    began = time.monotonic()
+    outcomes = world.publisher(rate=100.0, timeout=0.2).publish_many([Plain(n=n) for n in range(60)])
+
+    # 60 at 100 a second take longer than one may, of which a tenth of a second's worth may come at once
+    assert {outcome.fate for outcome in outcomes} == {Fate.CONFIRMED}
+    assert time.monotonic() - began > 0.4
+
+
 def test_an_alarm_holds_a_publish_until_its_deadline_in_real_time(world):
     publisher = world.publisher()
     world.broker.block()

@@ -3,7 +3,8 @@ import stat
 
 import pytest
 
-from amqpkit.errors import QueueMissing
+from amqpkit.brokers.memory.transport import MemoryTransport
+from amqpkit.errors import ConnectionFailed, QueueMissing
 from amqpkit.model import Message, Properties
 from amqpkit.operate.dead_letters.exports import export_letters, new_file
 from amqpkit.operate.dead_letters.filters import Filter
@@ -46,6 +47,9 @@ async def test_what_is_not_meant_is_not_exported(lab):
 
     report, lines = await exported(lab, limit=5)
     assert (report.written, len(lines), len(lab.ids())) == (5, 5, 50)
+
+    report, lines = await exported(lab, limit=0)
+    assert (report.written, len(lines), len(lab.ids())) == (0, 0, 50)
 
 
 async def test_letters_go_to_another_queue_when_asked(lab):
@@ -155,6 +159,29 @@ async def test_a_fate_that_is_not_known_ends_it(lab):
     assert unsure
     missing = {*range(1, report.read + 1)} - {int(each[2:]) + 1 for each in lab.ids()}
     assert missing <= {fault.line for fault in report.faults}
+
+
+class Deaf(MemoryTransport):
+    """To a broker that goes away when it is asked about one queue."""
+
+    async def depth(self, queue: str) -> int:
+        if queue == "work":
+            raise ConnectionFailed("gone")
+        return await super().depth(queue)
+
+
+async def test_a_line_whose_queue_could_not_be_asked_for_is_not_counted_as_read(lab):
+    await lab.bury(2)
+    _, lines = await exported(lab)
+    lines += [lines[0].replace('"work.dlq"', '"work"')]
+    lab.broker.purge("work.dlq")
+    transport = Deaf(lab.broker)
+    await transport.open()
+
+    report = await lab.live(import_letters(transport, lines, clock=lab.clock))
+
+    # whoever goes on after `read` lines must not pass the third one over
+    assert (report.read, report.stored, report.faults, report.trouble) == (2, 2, (), "gone")
 
 
 async def test_a_letter_with_copies_and_a_login_goes_to_its_queue_alone(lab):
