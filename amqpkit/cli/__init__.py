@@ -33,6 +33,7 @@ _COMMANDS: Final = (
     ("drift", _TOPOLOGY, "Say in what the broker is not what the topology says."),
     ("import", _TOPOLOGY, "Write a topology file from a vhost or a definitions file."),
     ("export", _TOPOLOGY, "Write RabbitMQ definitions, or an AsyncAPI document."),
+    ("migrate", _TOPOLOGY, "Change what RabbitMQ never changes on a live queue, and lose no message."),
     ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),
     ("run", _RUN, "Run the consumers of a module."),
     ("publish", _RUN, "Publish one message."),
