@@ -25,7 +25,7 @@ work_queues: {orders: {bindings: [{source: shop, routing_key: "order.#"}]}}
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Statistics of the test brokers are a second old at most."""
-    monkeypatch.setattr(amqpkit.cli.migrate, "Pruning", lambda sentry: Pruning(sentry, settle=1.5, fenced=0.3))
+    monkeypatch.setattr(amqpkit.cli.migrate, "Pruning", lambda sentry: Pruning(sentry, settle=1.2, fenced=0.3))
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from amqpkit.ports import Admin, Surveyor, Transport
 IN_FLIGHT: Final = 0.1
 """Seconds until what was routed before a binding went has surely reached its queue."""
 _ATTEMPTS: Final = 10
+_POLL: Final = 0.5
 _NOTHING: Final = Holding(0, 0)
 OnStep = Callable[[Step, Seen], None]
 
@@ -229,8 +230,8 @@ class _Run:
             if waited >= self.tools.patience:
                 reason = f"{held:,} messages of it are with consumers, unacknowledged, for {waited:.0f} s"
                 raise MigrationStopped(self.report, reason)
-            await self.tools.pruning.sleep(1)
-            waited += 1
+            await self.tools.pruning.sleep(_POLL)
+            waited += _POLL
 
     async def _delete_holding(self) -> None:
         """Delete the holding queue; return without when a message has come."""

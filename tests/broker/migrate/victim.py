@@ -22,7 +22,7 @@ from amqpkit.operate.migrate.report import Report
 from amqpkit.operate.migrate.run import Tools, migrate
 from amqpkit.operate.prune import Pruning
 
-SETTLE = 1.5
+SETTLE = 1.2
 """More than an interval of the test brokers' statistics."""
 
 

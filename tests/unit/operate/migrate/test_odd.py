@@ -11,6 +11,7 @@ from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.planning import Wishes, make_plan
 from amqpkit.errors import Refused
 from amqpkit.model import Binding, Exchange, Message, Policy, Properties, Queue, Surroundings, Topology
+from amqpkit.operate.migrate.copy import moved_in
 from amqpkit.operate.migrate.mover import Mover, Way
 from amqpkit.operate.migrate.prepare import prepare
 from amqpkit.operate.migrate.report import CannotMigrate, MigrationStopped
@@ -209,3 +210,100 @@ async def test_a_message_that_nothing_can_carry_stops_the_move_and_stays():
     assert moved.trouble.startswith(f'message m2 of queue "{NAME}" cannot be moved')
     assert "m2" in here.broker.ledger()[NAME]
     assert here.broker.depth("target") + here.broker.depth(NAME) == 3
+
+
+async def mover_of(here, sleep=a_moment, **options):
+    transport = MemoryTransport(here.broker)
+    await transport.open()
+    for each in (Exchange("way", "fanout"), Queue("target"), Binding("way", "target")):
+        here.broker.declare(each)
+    return Mover(transport, sleep=sleep, **options), Way(NAME, "way", moved_in)
+
+
+async def test_a_connection_that_is_lost_on_the_way_costs_no_message_and_what_may_be_doubled_is_counted():
+    here = World(quorum(), topology(quorum()), backlog=200)
+    moves = 0
+
+    def on_moved():
+        nonlocal moves
+        moves += 1
+        if moves in {50, 120}:
+            here.broker.drop_connections()
+
+    mover, way = await mover_of(here, on_moved=on_moved)
+    moved = await mover.move(way)
+
+    there = here.broker.ledger()["target"]
+    assert (NAME in here.broker.ledger(), moved.trouble) == (False, "")
+    assert set(there) == set(here.people.confirmed)
+    assert 0 < len(there) - len(set(there)) <= moved.doubled <= 400
+
+
+async def test_an_alarm_is_waited_for_and_when_it_lasts_what_was_taken_goes_back():
+    here = World(quorum(), topology(quorum()), backlog=30)
+
+    async def sleep(seconds):
+        await here.broker.clock.advance(seconds)
+
+    here.broker.block()
+    mover, way = await mover_of(here, sleep, patience=100.0)
+    moved = await mover.move(way)
+    assert "the broker blocks publishers" in moved.trouble
+    assert here.broker.depth(NAME) == 30
+
+    mover, way = await mover_of(here, sleep, patience=100.0)
+    here.broker.clock.call_later(40, here.broker.unblock)
+    moved = await mover.move(way)
+    assert (moved.messages, moved.trouble) == (30, "")
+
+
+async def test_of_large_messages_only_a_few_are_in_our_hands_at_a_time(monkeypatch):
+    monkeypatch.setattr("amqpkit.operate.migrate.mover.BYTES", 12)
+    here = World(quorum(), topology(quorum()), backlog=90)  # bodies of two and three bytes
+    most = []
+
+    def on_moved():
+        most.append(len(here.broker.vhost.queues[NAME].unacked))
+
+    mover, way = await mover_of(here, lambda _: asyncio.sleep(0), on_moved=on_moved)
+    moved = await mover.move(way)
+
+    assert moved.messages == 90
+    assert max(most) > 6  # as long as nobody knows how large they are
+    assert max(most[40:]) <= 6
+
+
+async def test_whoever_publishes_as_fast_as_we_move_does_not_keep_us_for_ever():
+    here = World(quorum(), topology(quorum()), backlog=100)
+
+    async def sleep(_seconds):
+        for _ in range(50):
+            here.people.publish()
+        await a_moment(0)
+
+    mover, way = await mover_of(here, sleep)
+    moved = await mover.move(way, most=150)
+    assert 150 <= moved.messages <= 400
+    assert moved.messages + here.broker.depth(NAME) == len(here.people.confirmed)
+
+
+async def test_a_queue_that_another_consumer_has_for_itself_is_not_waited_for_for_ever():
+    here = World(quorum(), topology(quorum()), backlog=3)
+    mover, way = await mover_of(here, patience=1.0)
+
+    async def nobody(*_arguments, **_options):
+        return Silent()
+
+    mover._transport.consume = nobody  # the broker in memory knows no single active consumer
+    moved = await mover.move(way)
+    assert moved.trouble.endswith("gives us none of its messages: another consumer may have it for itself")
+
+
+class Silent:
+    """A subscription that is given nothing."""
+
+    async def pause(self):
+        pass
+
+    async def close(self):
+        pass
