@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from amqpkit.brokers.aio.declarer import AioDeclarer
 from amqpkit.cli.applied import Face, JsonFace, TextFace
 from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
@@ -85,15 +86,16 @@ async def apply(
             if await todo.planned(admin) != planned:
                 raise StalePlan("the broker has changed since the plan was shown; nothing was changed, apply again")
             try:
-                report = await perform(
-                    planned,
-                    topology,
-                    admin,
-                    wishes=wishes,
-                    pruning=Pruning(sentry),
-                    on_step=face.step,
-                    trouble=lambda: sentry.trouble,
-                )
+                async with await AioDeclarer.open(admin, place.url, "amqpkit apply") as declarer:
+                    report = await perform(
+                        planned,
+                        topology,
+                        declarer,
+                        wishes=wishes,
+                        pruning=Pruning(sentry),
+                        on_step=face.step,
+                        trouble=lambda: sentry.trouble,
+                    )
             except ApplyFailed as error:
                 return face.failed(error)
         return face.applied(report)
