@@ -1,11 +1,12 @@
-# ruff: noqa: INP001 - a program, no package
+# ruff: noqa: INP001, T201 - a program, no package; it prints
 """What judging and applying a topology costs.
 
     python benchmarks/topology.py judge                         compile + lint + plan, no broker
     python benchmarks/topology.py apply AMQP_URL API_URL        beside a loop of aio-pika's and an import of definitions
 
 `judge` takes the vhost from recorded listings (the management API's JSON) and the wanted topology as a file's data;
-its figure is CPU time, for a thousand queues and for ten thousand, each with two bindings. Reading YAML is shown apart.
+its figure is CPU time, the best of three, for a thousand queues and for ten thousand, each with two bindings. Reading
+YAML is shown apart.
 
 `apply` makes a thousand queues with a binding each in vhosts of its own, which it deletes; its figure is wall time,
 the best of three interleaved rounds. The loop declares and binds one after another, as a program does at its start; it
@@ -25,6 +26,7 @@ from urllib.parse import quote
 import aio_pika
 import httpx2
 
+from amqpkit.brokers.aio.declarer import AioDeclarer
 from amqpkit.brokers.management import ManagementAdmin, wire
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.declare.compiler import compile_topology
@@ -124,11 +126,9 @@ def _checked(data: dict[str, Any]) -> Spec:
 def print_judgement() -> None:
     """Print the table."""
     judge(200)  # imports, caches
-    small, large = ({step: 0.0} | judge(count) for step, count in (("total", 1_000), ("total", 10_000)))
-    for spent in (small, large):
-        spent["total"] = sum(spent.values())
+    small, large = (_best([judge(count) for _ in range(ROUNDS)]) for count in (1_000, 10_000))
     print(f"{'CPU seconds':<12}{'1,000':>9}{'10,000':>9}{'ratio':>8}")
-    for step in (*(step for step in large if step != "total"), "total"):
+    for step in large:
         print(f"{step:<12}{small[step]:>9.3f}{large[step]:>9.3f}{large[step] / max(small[step], 1e-4):>8.1f}")
     text = to_text(file(1_000, bindings=2))
     began = time.process_time()
@@ -136,10 +136,20 @@ def print_judgement() -> None:
     print(f"(reading the same from YAML: {time.process_time() - began:.2f} for 1,000 queues, {len(text):,} characters)")
 
 
-async def ours(topology: Topology, vhost: str, *, api: str) -> None:
+def _best(rounds: list[dict[str, float]]) -> dict[str, float]:
+    """Give the quickest round, and its sum: what else runs on the machine only ever adds."""
+    best = min(rounds, key=lambda spent: sum(spent.values()))
+    return {**best, "total": sum(best.values())}
+
+
+async def ours(topology: Topology, vhost: str, *, url: str, api: str) -> None:
     """Plan, create what is missing, read back."""
-    async with ManagementAdmin(api, vhost=vhost) as admin:
-        report = await apply(topology, admin)
+    place = BrokerURL.parse(url).at_vhost(vhost)
+    async with (
+        ManagementAdmin(api, vhost=vhost) as admin,
+        await AioDeclarer.open(admin, place, "benchmark") as declarer,
+    ):
+        report = await apply(topology, declarer)
     if len(report.created) != len(topology.queues) + len(topology.bindings) + len(topology.exchanges):
         raise SystemExit(f"not everything was made: {len(report.created)}")
 
@@ -170,7 +180,7 @@ async def imported(topology: Topology, vhost: str, *, api: str) -> None:
 async def print_applying(url: str, api: str) -> None:
     """Print the table."""
     contenders: dict[str, Contender] = {
-        "amqpkit apply": partial(ours, api=api),
+        "amqpkit apply": partial(ours, url=url, api=api),
         "aio-pika loop": partial(loop, url=url),
         "definitions": partial(imported, api=api),
     }

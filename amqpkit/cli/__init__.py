@@ -34,6 +34,7 @@ _COMMANDS: Final = (
     ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
     ("drift", _TOPOLOGY, "Say in what the broker is not what the topology says."),
     ("import", _TOPOLOGY, "Write a topology file from a vhost or a definitions file."),
+    ("migrate", _TOPOLOGY, "Change what RabbitMQ never changes on a live queue, and lose no message."),
     ("export", _TOPOLOGY, "Write definitions, AsyncAPI, alert rules or runbooks."),
     ("schema", _TOPOLOGY, "Print the JSON Schema of topology files, for editors."),
     ("run", _RUN, "Run the consumers of a module."),

@@ -2,26 +2,22 @@
 
 import json
 import os
-import socket
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from amqpkit.brokers.aio.sentry import LOCK, AioSentry
-from amqpkit.brokers.management import ManagementAdmin
+from amqpkit.brokers.aio.declarer import AioDeclarer
 from amqpkit.cli.applied import Face, JsonFace, TextFace
-from amqpkit.cli.connect import AdminOptions, Place, administered
+from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
+from amqpkit.cli.locked import declined, locked
 from amqpkit.cli.planned import PlanOptions
 from amqpkit.cli.usage import UsageError
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.planning import Plan, Wishes
 from amqpkit.declare.plan.saved import SavedPlan, require_fresh, restore
-from amqpkit.errors import AmqpkitError, Locked, StalePlan
+from amqpkit.errors import AmqpkitError, StalePlan
 from amqpkit.model import Topology
 from amqpkit.operate.apply import perform
 from amqpkit.operate.prune import Pruning
@@ -81,24 +77,25 @@ async def apply(
         if blocked := conflicts(planned):
             return face.refused(planned, blocked)
         face.plan(planned)
-        if planned.steps and not (yes or saved) and (reason := _declined()):
+        if planned.steps and not (yes or saved) and (reason := declined("Apply these changes?", NO_TERMINAL)):
             return face.declined(reason)
         if not planned.steps:
             return face.applied(await perform(planned, topology, admin, wishes=wishes))
-        async with _locked(place, admin) as sentry:
+        async with locked(place, admin, "apply") as sentry:
             # Somebody may have changed something while we asked, or waited for the lock.
             if await todo.planned(admin) != planned:
                 raise StalePlan("the broker has changed since the plan was shown; nothing was changed, apply again")
             try:
-                report = await perform(
-                    planned,
-                    topology,
-                    admin,
-                    wishes=wishes,
-                    pruning=Pruning(sentry),
-                    on_step=face.step,
-                    trouble=lambda: sentry.trouble,
-                )
+                async with await AioDeclarer.open(admin, place.url, "amqpkit apply") as declarer:
+                    report = await perform(
+                        planned,
+                        topology,
+                        declarer,
+                        wishes=wishes,
+                        pruning=Pruning(sentry),
+                        on_step=face.step,
+                        trouble=lambda: sentry.trouble,
+                    )
             except ApplyFailed as error:
                 return face.failed(error)
         return face.applied(report)
@@ -129,27 +126,3 @@ def _saved(plan: Path, files: tuple[Path, ...], options: PlanOptions | None) -> 
         raise AmqpkitError(f"{plan} cannot be read: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
         raise StalePlan(f"{plan} is no saved plan: {error}") from error
-
-
-@asynccontextmanager
-async def _locked(place: Place, admin: ManagementAdmin) -> AsyncIterator[AioSentry]:
-    """Hold the vhost's lock; raises Locked, which names who holds it, as far as the API tells."""
-    sentry = await AioSentry.open(place.url, f"amqpkit apply on {socket.gethostname()} (process {os.getpid()})")
-    try:
-        try:
-            await sentry.lock()
-        except Locked as error:
-            owner = await admin.owner_of(LOCK)
-            raise Locked(f"{error} (it is held by {owner})" if owner else str(error)) from error
-        yield sentry
-    finally:
-        await sentry.close()
-
-
-def _declined() -> str:
-    """Ask; return why not to go on, or nothing."""
-    if not sys.stdin.isatty():
-        return NO_TERMINAL
-    sys.stderr.write("Apply these changes? Only yes is accepted: ")
-    sys.stderr.flush()
-    return "" if sys.stdin.readline().strip() == "yes" else "nothing was changed"

@@ -22,7 +22,7 @@ from amqpkit.ports import Admin
 
 __all__ = ["ApplyFailed", "Conflicts", "Report", "apply", "perform", "prepare"]
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 16
 """How many objects of a stage are made at the same time."""
 OnStep = Callable[[Change], None]
 

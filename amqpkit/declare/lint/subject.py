@@ -103,6 +103,17 @@ class Subject:
 
     def dead_keys(self, queue: str) -> tuple[Key, ...]:
         """Give the keys with which a queue's dead letters leave it: the one that is set, else those they came with."""
+        known = self._keys
+        if queue not in known:
+            known[queue] = self._dead_keys(queue)
+        return known[queue]
+
+    @cached_property
+    def _keys(self) -> dict[str, tuple[Key, ...]]:
+        """The answers so far: several rules ask."""
+        return {}
+
+    def _dead_keys(self, queue: str) -> tuple[Key, ...]:
         explicit = self.setting(queue, "dead-letter-routing-key")
         if explicit is not None:
             return (Key(str(explicit)),)
@@ -132,7 +143,9 @@ class Subject:
             case "direct":
                 return Key(binding.routing_key)
             case "topic":
-                return Key(binding.routing_key, pattern=bool({"*", "#"} & set(binding.routing_key.split("."))))
+                text = binding.routing_key
+                wild = ("*" in text or "#" in text) and not {"*", "#"}.isdisjoint(text.split("."))
+                return Key(text, pattern=wild)
             case _:
                 return ANY
 

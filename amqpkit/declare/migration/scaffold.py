@@ -35,6 +35,10 @@ class Note:
     doubled: int = 0
     opened: int | None = None
 
+    def closed(self, held: int) -> Self:
+        """Count what the holding queue holds more than before as there twice."""
+        return replace(self, doubled=self.doubled + max(0, held - (self.opened or 0)), opened=None)
+
     @property
     def comment(self) -> str:
         """Write it as a comment in a regular expression, which policies have and RabbitMQ keeps."""

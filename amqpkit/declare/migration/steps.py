@@ -168,16 +168,13 @@ def _emptied(direction: Direction, seen: Seen, note: Note) -> Step | None:
     """Catch up, move the bindings, move the rest; None when that is done.
 
     While both queues are bound nothing is moved, and nobody takes from the holding queue: so by how much that one
-    grows is how many messages both have got.
+    grows is how many messages both have got. A run that is not killed writes that down with the bindings.
     """
     forward = direction is Direction.IN
     bindings, waiting = (seen.bindings, seen.ready) if forward else (seen.held_bindings, seen.held)
-    if bindings and note.opened is None:
-        if waiting > FEW and seen.rounds < ROUNDS:
-            return Move(direction, waiting, catching_up=True)
-        return Write(replace(note, opened=seen.held))
     if bindings:
-        return Rebind(direction, bindings)
+        behind = waiting > FEW and seen.rounds < ROUNDS and note.opened is None
+        return Move(direction, waiting, catching_up=True) if behind else Rebind(direction, bindings)
     if note.opened is not None:
-        return Write(replace(note, doubled=note.doubled + max(0, seen.held - note.opened), opened=None))
+        return Write(note.closed(seen.held))
     return Move(direction, waiting, catching_up=False) if waiting else None

@@ -3,11 +3,13 @@
 Pure.
 """
 
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from amqpkit.declare.migration.scaffold import unfinished
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.changes import Change, Create
 from amqpkit.declare.plan.reach import Reach
@@ -24,7 +26,7 @@ class Obstacle:
     """Something that a person must clear away first, with the queues that it stands before."""
 
     kind: str
-    """`policy`, `operator-policy`, `limit` or `feature`."""
+    """`policy`, `operator-policy`, `limit`, `feature` or `migration`."""
     name: str
     reason: str
     remedy: str
@@ -60,6 +62,7 @@ def obstacles(
     yield from (_operator(policy, queues) for policy, queues in operators.values())
     yield from _limits(actual, changes)
     yield from _removed(actual, changes)
+    yield from _half_done(wanted, actual)
 
 
 def shadows(wanted: Topology, rule: Rule) -> Iterator[str]:
@@ -119,3 +122,13 @@ def _removed(actual: Actual, changes: Collection[Change]) -> Iterator[Obstacle]:
     if transient:
         reason = "this broker refuses queues that are neither durable nor exclusive, and closes the connection"
         yield Obstacle("feature", _TRANSIENT, reason, "declare them durable, with x-expires to go away", transient)
+
+
+def _half_done(wanted: Topology, actual: Actual) -> Iterator[Obstacle]:
+    """Find migrations that were interrupted: what an apply would make meanwhile, they would find in their way."""
+    ours = {queue.name for queue in wanted.queues}
+    for name, holding in unfinished(actual.topology).items():
+        if name in ours:
+            reason = f"a migration was interrupted, and messages may wait in {holding}"
+            remedy = f"finish it with `amqpkit migrate queue {shlex.quote(name)}`"
+            yield Obstacle("migration", name, reason, remedy, (name,))

@@ -74,8 +74,6 @@ class Mover:
             turn = _Turn(way, self._transport, size, moved, self._on_moved, probing)
             await self._run(turn, most)
             self._largest = max(self._largest, turn.largest, 1)
-            if turn.lost:
-                moved.doubled += size  # acks that were on their way may not have arrived
         return moved
 
     async def _depth(self, queue: str) -> int:
@@ -110,6 +108,8 @@ class Mover:
         await turn.subscription.pause()
         while turn.under_way:
             await self._sleep(SLICE)  # each publish has its own deadline
+        if turn.lost:
+            turn.moved.doubled += turn.size  # acks that were on their way may not have arrived
         turn.give_back()
         await turn.subscription.close()
 

@@ -1,24 +1,36 @@
 """Look at a queue and its broker before anything is changed."""
 
+from dataclasses import dataclass, replace
+
 from amqpkit.declare.migration.hazards import cautions, refusals
-from amqpkit.declare.migration.request import Migration, make_migration, queue_of
+from amqpkit.declare.migration.request import Migration, make_migration, queue_of, see
+from amqpkit.declare.migration.scaffold import Scaffold
+from amqpkit.declare.migration.steps import Seen
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.changes import POLICYMAKER
 from amqpkit.declare.plan.extras import references
 from amqpkit.declare.plan.planning import Wishes
 from amqpkit.model import Holding, Surroundings, Topology
 from amqpkit.operate.migrate.report import CannotMigrate
+from amqpkit.operate.prune import can_be_fenced
 from amqpkit.operate.survey import NO_WISHES, survey
 from amqpkit.ports import Admin, Surveyor
 
 
-async def prepare(
-    name: str, topology: Topology, admin: Admin, wishes: Wishes = NO_WISHES
-) -> tuple[Migration, Actual, tuple[str, ...]]:
-    """Find out what migrating a queue takes, and what a person should know before; changes nothing for good.
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A migration as it stands: what is seen of it, and what a person should know; counts are the API's, a bit late."""
 
-    Whether the broker takes the new queue is tried under another name. Raises CannotMigrate, and what the admin's
-    `read` raises.
+    migration: Migration
+    seen: Seen
+    holding: Holding
+    cautions: tuple[str, ...]
+
+
+async def prepare(name: str, topology: Topology, admin: Admin, wishes: Wishes = NO_WISHES) -> Prospect:
+    """Find out what migrating a queue takes, and what a person should know before; changes nothing.
+
+    Raises CannotMigrate, and what the admin's `read` raises.
     """
     wanted = queue_of(topology, name)
     if wanted is None:
@@ -31,14 +43,17 @@ async def prepare(
         reasons.append("it is not there: apply creates it")
     if reasons:
         raise CannotMigrate(name, tuple(reasons))
-    if migration.differences:
-        await _try(migration, admin)
-    return migration, actual, tuple(cautions(migration, topology, actual))
+    counts = {queue: each.messages for queue, each in actual.holdings.items()}
+    seen = see(migration, actual.topology, counts)
+    if migration.found:
+        seen = replace(seen, fenceable=can_be_fenced(migration.found))
+    holding = actual.holdings.get(name, Holding(0, 0))
+    return Prospect(migration, seen, holding, tuple(cautions(migration, topology, actual)))
 
 
 async def _holdings(name: str, there: Topology, admin: Admin) -> dict[str, Holding]:
     users = (user.partition(" ") for user in references(there).get(("queue", name), ()))
-    names = [name, *(queue for kind, _, queue in users if kind == "queue")]
+    names = [name, Scaffold(name).holding().name, *(queue for kind, _, queue in users if kind == "queue")]
     return dict(await admin.holdings(names)) if isinstance(admin, Surveyor) else {}
 
 
@@ -51,8 +66,11 @@ def _rights(surroundings: Surroundings) -> list[str]:
     return [f'user "{user}" needs the tag {POLICYMAKER}, for policies that keep others out ({remedy})']
 
 
-async def _try(migration: Migration, admin: Admin) -> None:
-    """Have the broker judge the new queue before the old one goes; raises Refused, AccessRefused."""
+async def try_out(migration: Migration, admin: Admin) -> None:
+    """Have the broker judge the new queue, under another name, before the old one goes.
+
+    Raises Refused, AccessRefused, ConnectionFailed.
+    """
     trial = migration.scaffold.trial(migration.wanted)
     try:
         await admin.create(trial)

@@ -27,13 +27,15 @@ from amqpkit.errors import AmqpkitError, BrokerError
 from amqpkit.model import Holding, Queue
 from amqpkit.operate.migrate.copy import moved_back, moved_in
 from amqpkit.operate.migrate.mover import Mover, Way
+from amqpkit.operate.migrate.prepare import try_out
 from amqpkit.operate.migrate.report import MigrationStopped, Report
 from amqpkit.operate.prune import Pruning, can_be_fenced, fence, fence_of, prune_queues
 from amqpkit.ports import Admin, Surveyor, Transport
 
-IN_FLIGHT: Final = 0.2
+IN_FLIGHT: Final = 0.1
 """Seconds until what was routed before a binding went has surely reached its queue."""
 _ATTEMPTS: Final = 10
+_POLL: Final = 0.5
 _NOTHING: Final = Holding(0, 0)
 OnStep = Callable[[Step, Seen], None]
 
@@ -57,16 +59,21 @@ class Tools:
 
 
 async def migrate(migration: Migration, tools: Tools) -> Report:
-    """Do what is left of a migration, from wherever it stands; raises MigrationStopped.
+    """Do what is left of a migration, from wherever it stands.
 
     Who calls holds the vhost's lock. `trouble` is asked before each step for a reason to stop, such as a lost lock.
+    Raises MigrationStopped, or any BrokerError before the first change: the broker has judged the new queue by then.
     """
     run = _Run(migration, tools)
+    if migration.differences:
+        await try_out(migration, tools.admin)
     try:
         return await run.to_the_end()
     except MigrationStopped:
         raise
     except AmqpkitError as error:
+        if not run.touched:
+            raise
         raise MigrationStopped(run.report, str(error)) from error
 
 
@@ -78,6 +85,7 @@ class _Run:
     tools: Tools
     report: Report = field(init=False)
     begun: bool = False
+    touched: bool = False
     rounds: int = 0
     deletions: int = 0
     old: Queue | None = None
@@ -89,11 +97,13 @@ class _Run:
     async def to_the_end(self) -> Report:
         """Take step after step."""
         seen = await self._look()
+        self.touched = seen.holding
         while step := next_step(seen):
             if reason := self.tools.trouble():
                 raise reason
             self.tools.on_step(step, seen)
             await self._take(step, seen)
+            self.touched = True
             seen = await self._look()
         return self.report
 
@@ -114,7 +124,7 @@ class _Run:
             case Move():
                 await self._move(step, seen)
             case Rebind():
-                await self._rebind(step)
+                await self._rebind(step, seen.note or Note())
             case Fence():
                 assert self.old is not None  # noqa: S101 - it stands
                 await fence(self.old, self.tools.admin)
@@ -176,15 +186,22 @@ class _Run:
             lambda received: moved_back(received, through=through),
         )
 
-    async def _rebind(self, step: Rebind) -> None:
-        """Each binding at once after its like: meanwhile messages reach both queues."""
-        names = (self.migration.wanted.name, self.migration.holding.name)
+    async def _rebind(self, step: Rebind, note: Note) -> None:
+        """Each binding at once after its like: meanwhile messages reach both queues, and are counted."""
+        admin, names = self.tools.admin, (self.migration.wanted.name, self.migration.holding.name)
         target = names[1] if step.direction is Direction.IN else names[0]
+        if note.opened is None:
+            note = replace(note, opened=await self._held())
+            await admin.create(self.migration.scaffold.guard(note))
         for binding in step.bindings:
-            await self.tools.admin.create(replace(binding, destination=target))
-            await self.tools.admin.delete(binding)
+            await admin.create(replace(binding, destination=target))
+            await admin.delete(binding)
         self.rounds = 0
         await self.tools.pruning.sleep(self.tools.in_flight)
+        await admin.create(self.migration.scaffold.guard(note.closed(await self._held())))
+
+    async def _held(self) -> int:
+        return (await self.tools.pruning.sentry.look(self.migration.holding.name) or _NOTHING).messages
 
     async def _delete_old(self) -> None:
         """Delete the old queue when nothing is in it; return without when a message has come."""
@@ -213,8 +230,8 @@ class _Run:
             if waited >= self.tools.patience:
                 reason = f"{held:,} messages of it are with consumers, unacknowledged, for {waited:.0f} s"
                 raise MigrationStopped(self.report, reason)
-            await self.tools.pruning.sleep(1)
-            waited += 1
+            await self.tools.pruning.sleep(_POLL)
+            waited += _POLL
 
     async def _delete_holding(self) -> None:
         """Delete the holding queue; return without when a message has come."""

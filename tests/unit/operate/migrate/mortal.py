@@ -223,7 +223,7 @@ class World:
             self.steps.append(step)
 
         try:
-            migration, _, _ = await prepare(NAME, self.wanted, admin)
+            migration = (await prepare(NAME, self.wanted, admin)).migration
             tools = Tools(admin, Pruning(admin, life.sleep), transport, on_step=on_step)
             report = await migrate(migration, tools)
         except Killed:

@@ -47,7 +47,7 @@ async def test_a_queue_becomes_another_while_it_is_used(version, old, wanted):
     assert report.moved_in > 200
     assert report.moved_back >= report.moved_in
     assert (report.left, report.runs) == (0, 1)
-    assert await settled(here, report) <= 8
+    assert await settled(here, report) <= report.duplicates <= 20
     assert here.people.cancels == 1
 
 
