@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a program, no package
 """What a confirmed publish costs the client: the blocking publisher beside aio-pika and pika, in one run.
 
     python benchmarks/publish_blocking.py amqp://guest:guest@127.0.0.1:5672/ [messages] [rounds]
@@ -158,7 +157,7 @@ def main() -> None:
     medians = {name: statistics.median(values) for name, values in figures.items()}
     base = medians["aio-pika, window 500"]
     for name, value in medians.items():
-        print(f"{name:<32} {value:7.1f} us  {value / base:5.2f} x aio-pika")  # noqa: T201 - its result
+        print(f"{name:<32} {value:7.1f} us  {value / base:5.2f} x aio-pika")
 
 
 if __name__ == "__main__":

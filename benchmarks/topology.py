@@ -1,4 +1,3 @@
-# ruff: noqa: INP001, T201 - a program, no package; it prints
 """What judging and applying a topology costs.
 
     python benchmarks/topology.py judge                         compile + lint + plan, no broker
