@@ -9,12 +9,16 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import parse_qs
 
 # No types in its wheel: whatever comes from pika is Any, and stays in this folder.
 import pika  # type: ignore[import-untyped]
 from pika.adapters.select_connection import IOLoop, SelectConnection  # type: ignore[import-untyped]
+from pika.adapters.utils.selector_ioloop_adapter import (  # type: ignore[import-untyped]
+    SelectorIOServicesAdapter,
+)
 from pika.exceptions import AMQPError, StreamLostError  # type: ignore[import-untyped]
 
 from amqpkit.brokers.blame import Loss
@@ -90,6 +94,28 @@ class Watcher(Protocol):
         """The broker is in an alarm and takes no messages, for that reason; None: it takes them again."""
 
 
+class Services(SelectorIOServicesAdapter):  # type: ignore[misc]  # a class of pika's
+    """pika's services on a loop, which report a socket that was lost as soon as it was connected.
+
+    pika 1.4.4 raises ValueError out of the loop then, and the loop would end with it (seen when a server hangs up at
+    once, as one that is going down does).
+    """
+
+    def create_streaming_connection(  # what pika asks for
+        self,
+        protocol_factory: Callable[[], Any],
+        sock: Any,
+        on_done: Callable[[Any], None],
+        ssl_context: Any = None,
+        server_hostname: str | None = None,
+    ) -> Any:
+        """As pika's own; a lost socket is told to `on_done`."""
+        try:
+            return super().create_streaming_connection(protocol_factory, sock, on_done, ssl_context, server_hostname)
+        except ValueError as error:
+            return self.call_later(0, partial(on_done, ConnectionAbortedError(str(error))))
+
+
 class Wire(SelectConnection):  # type: ignore[misc]  # a class of pika's
     """A connection, from its first packet on."""
 
@@ -104,7 +130,7 @@ class Wire(SelectConnection):  # type: ignore[misc]  # a class of pika's
             on_open_callback=watcher.opened,
             on_open_error_callback=watcher.failed,
             on_close_callback=lambda wire, error: watcher.ended(wire, faults.loss(error)),
-            custom_ioloop=loop,
+            custom_ioloop=Services(loop),
         )
         self.add_on_connection_blocked_callback(lambda wire, frame: watcher.throttled(wire, str(frame.method.reason)))
         self.add_on_connection_unblocked_callback(lambda wire, _frame: watcher.throttled(wire, None))
