@@ -141,7 +141,8 @@ class Observer:
 
     async def _look(self, queue: str, depth: int, known: QueueFigures | None, *, most: int) -> tuple[Sight, ...]:
         """Look once for each head: as long as nothing was acked and nothing went, the same message is there."""
-        acked, seen = known.acked if known else None, self._seen.get(queue)
+        acked = (known.acked if known else None) or 0  # a young queue has no statistics yet: nothing was acked
+        seen = self._seen.get(queue)
         if seen is not None and seen.sights and seen.acked == acked and seen.stands(depth, all_of_it=most > 1):
             return seen.sights
         sights = await look(self._transport, queue, most=most, clock=self._clock)

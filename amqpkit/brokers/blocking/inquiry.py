@@ -29,6 +29,7 @@ class Inquiry:
         self._stands = self._resting = False
         self._asked: list[tuple[str, Future[int]]] = []
         self._idle: Any = None
+        self._under_way = 0
         self._gone: Callable[[], None] | None = None
 
     def ask(self, queue: str, answer: Future[int]) -> None:
@@ -74,12 +75,21 @@ class Inquiry:
         """Nothing is published here, so an alarm does not matter."""
 
     def _send(self, wire: Wire) -> None:
-        asked, self._asked = self._asked, []
-        for queue, answer in asked:
-            wire.ask("queue", queue, partial(_answer, answer, queue))
         if self._idle is not None:
             self._loop.remove_timeout(self._idle)
-        self._idle = self._loop.call_later(KEPT, self._rest)
+            self._idle = None
+        asked, self._asked = self._asked, []
+        self._under_way += len(asked)
+        for queue, answer in asked:
+            wire.ask("queue", queue, partial(self._told, wire, answer, queue))
+
+    def _told(self, wire: Wire, answer: Future[int], queue: str, said: int | Loss) -> None:
+        _answer(answer, queue, said)
+        if wire is not self._wire or not self._stands:
+            return
+        self._under_way -= 1
+        if self._under_way == 0:  # a connection that rests while it is asked would take the answer along
+            self._idle = self._loop.call_later(KEPT, self._rest)
 
     def _rest(self) -> None:
         """Nobody has asked for a while; who asks from here on gets another connection."""
@@ -90,6 +100,7 @@ class Inquiry:
             self._idle = self._loop.call_later(GOODBYE, partial(self._wire.abort, "no goodbye from the broker"))
 
     def _connect(self) -> None:
+        self._under_way = 0
         self._wire = Wire(self._address, "depth", self._loop, self)
 
     def _over(self, error: BrokerError) -> None:
