@@ -97,7 +97,7 @@ def test_stopped_half_way_is_exit_3_and_blocks_apply_and_another_run_goes_on(bro
     assert run(after, *urls(), "--yes", "--timeout", "1s", "--json") == 3
     document = json.loads(capsys.readouterr().out)
     assert document["outcome"] == "stopped"
-    assert "1 messages of it are with consumers, unacknowledged" in document["errors"][0]
+    assert "1 messages of orders are with consumers, unacknowledged" in document["errors"][0]
 
     assert main(["apply", after, *urls(), "--yes"]) == 1
     assert "finish it with `amqpkit migrate queue orders`" in capsys.readouterr().err

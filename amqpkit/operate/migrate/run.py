@@ -122,7 +122,7 @@ class _Run:
     async def _take(self, step: Step, seen: Seen) -> None:
         match step:
             case Move():
-                await self._move(step, seen)
+                await self._move(step)
             case Rebind():
                 await self._rebind(step, seen.note or Note())
             case Fence():
@@ -158,17 +158,19 @@ class _Run:
             case _:
                 assert_never(step)
 
-    async def _move(self, step: Move, seen: Seen) -> None:
-        forward = step.direction is Direction.IN
-        way = self._way_in if forward else self._way_back
-        tools = self.tools
-        mover = Mover(tools.transport, sleep=tools.pruning.sleep, patience=tools.patience, on_moved=tools.on_moved)
-        moved = await mover.move(way, most=step.messages if step.catching_up else None)
+    async def _move(self, step: Move) -> None:
+        await self._move_by(step.direction, most=step.messages if step.catching_up else None)
         self.rounds += 1
+
+    async def _move_by(self, direction: Direction, *, most: int | None = None) -> None:
+        """Move, and note what may be there twice by that; raises MigrationStopped."""
+        tools, forward = self.tools, direction is Direction.IN
+        mover = Mover(tools.transport, sleep=tools.pruning.sleep, patience=tools.patience, on_moved=tools.on_moved)
+        moved = await mover.move(self._way_in if forward else self._way_back, most=most)
         self.report = self.report.with_moved(moved.messages, forward=forward)
         if moved.doubled:
-            note = seen.note or Note()
-            await tools.admin.create(self.migration.scaffold.guard(replace(note, doubled=note.doubled + moved.doubled)))
+            note = Note(self.report.runs, self.report.doubled + moved.doubled)
+            await tools.admin.create(self.migration.scaffold.guard(note))
         if moved.trouble:
             await self._look()
             raise MigrationStopped(self.report, moved.trouble)
@@ -204,31 +206,33 @@ class _Run:
         return (await self.tools.pruning.sentry.look(self.migration.holding.name) or _NOTHING).messages
 
     async def _delete_old(self) -> None:
-        """Delete the old queue when nothing is in it; return without when a message has come."""
+        """Delete the old queue when nobody has anything of it.
+
+        Once that is so, only whoever publishes straight to it can put something in: a message whenever it is empty,
+        which is moved like the others.
+        """
         assert self.old is not None  # noqa: S101 - it stands
         pruning = self.tools.pruning
-        self.deletions += 1
-        if self.deletions > _ATTEMPTS:
-            reason = "somebody keeps publishing to it through the default exchange: stop that publisher"
-            raise MigrationStopped(self.report, reason)
-        if not await self._is_empty(self.old.name):
-            return
+        await self._returned(self.old.name)
         await pruning.sleep(pruning.settle)
-        if await self._is_empty(self.old.name):
-            await pruning.sentry.delete_empty(self.old, in_use=True)
+        await self._returned(self.old.name)
+        for _ in range(_ATTEMPTS):
+            if await pruning.sentry.delete_empty(self.old, in_use=True):
+                return
+            await self._move_by(Direction.IN)
+        reason = "somebody keeps publishing to it through the default exchange: stop that publisher"
+        raise MigrationStopped(self.report, reason)
 
-    async def _is_empty(self, name: str) -> bool:
-        """Wait until nobody has anything of the queue; False when something is ready."""
+    async def _returned(self, name: str) -> None:
+        """Wait until nobody holds anything of a queue unacknowledged; raises MigrationStopped when that takes long."""
         waited = 0.0
         while True:
             look = await self.tools.pruning.sentry.look(name) or _NOTHING
-            if look.messages:
-                return False
-            held = (await self._holdings(name)).get(name, _NOTHING).messages
-            if not held:
-                return True
+            held = (await self._holdings(name)).get(name, _NOTHING).messages - look.messages
+            if held <= 0:
+                return
             if waited >= self.tools.patience:
-                reason = f"{held:,} messages of it are with consumers, unacknowledged, for {waited:.0f} s"
+                reason = f"{held:,} messages of {name} are with consumers, unacknowledged, for {waited:.0f} s"
                 raise MigrationStopped(self.report, reason)
             await self.tools.pruning.sleep(_POLL)
             waited += _POLL
@@ -236,11 +240,11 @@ class _Run:
     async def _delete_holding(self) -> None:
         """Delete the holding queue; return without when a message has come."""
         holding = self.migration.holding
-        if await self._is_empty(holding.name):
-            _, staying = await prune_queues([holding], self.tools.admin, self.tools.pruning)
-            self.deletions += 1
-            if staying and self.deletions > _ATTEMPTS:
-                raise MigrationStopped(self.report, f"{holding.name}: {staying[0][1]}")
+        await self._returned(holding.name)
+        _, staying = await prune_queues([holding], self.tools.admin, self.tools.pruning)
+        self.deletions += 1
+        if staying and self.deletions > _ATTEMPTS:
+            raise MigrationStopped(self.report, f"{holding.name}: {staying[0][1]}")
 
     async def _holdings(self, name: str) -> Mapping[str, Holding]:
         admin = self.tools.admin

@@ -153,7 +153,7 @@ async def test_what_a_consumer_holds_is_waited_for_and_told_when_it_takes_too_lo
     inbox = []
     here.broker.consume(channel, NAME, prefetch=1, deliver=inbox.append)
 
-    with pytest.raises(MigrationStopped, match="1 messages of it are with consumers, unacknowledged, for 3 s"):
+    with pytest.raises(MigrationStopped, match="1 messages of work are with consumers, unacknowledged, for 3 s"):
         await run(here)
 
     here.broker.ack(inbox.pop())
@@ -307,3 +307,25 @@ class Silent:
 
     async def close(self):
         pass
+
+
+@pytest.mark.parametrize("old", [classic(), quorum(), classic(**{"x-overflow": "drop-head"})])
+async def test_whoever_publishes_straight_to_the_queue_now_and_then_is_moved_too_and_nothing_confirmed_is_lost(old):
+    here = World(old, topology(quorum()))
+    waits = 0
+
+    async def sleep(_seconds):
+        nonlocal waits
+        waits += 1
+        if waits % 3 == 0:
+            here.people.publish("", NAME)
+        await a_moment(0)
+
+    transport = MemoryTransport(here.broker)
+    await transport.open()
+    prospect = await prepare(NAME, here.wanted, here.admin)
+    report = await migrate(prospect.migration, Tools(here.admin, Pruning(here.admin, sleep), transport))
+
+    assert (report.left, report.duplicates) == (0, 0)
+    assert set(here.everything()) == set(here.people.confirmed)
+    assert here.people.number > 5
