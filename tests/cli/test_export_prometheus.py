@@ -5,13 +5,13 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amqpkit import Context, Overloaded
+from amqpkit import Context, Publisher
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.cli import main
@@ -91,6 +91,13 @@ async def fails(sim: Simulator, _task: Task) -> None:
     raise LookupError
 
 
+def no_brakes() -> Topology:
+    """What somebody else's producer knows: no limits.depth."""
+    known = topology(FILE)
+    works = {name: replace(work, depth_limit=None) for name, work in known.work_queues.items()}
+    return replace(known, work_queues=works)
+
+
 async def is_slow(sim: Simulator, _task: Task) -> None:
     await sim.clock.sleep(27)
 
@@ -158,14 +165,15 @@ async def lived(handling: Any, deed: Any, *, scraped: bool) -> dict[str, str]:
     samples: dict[str, dict[int, float]] = defaultdict(dict)
     async with Simulator(topology(FILE), [Does(does)]) as sim:
         watch = await watched(sim, topology(FILE))
+        publisher = Publisher(no_brakes(), sim.transport, clock=sim.clock)
         for at in range(0, ENDS_AT, STEP):
             if at == FAILS_AT:
                 broken = True
                 if deed is not None:
                     await deed(sim)
             for _ in range(3):
-                with suppress(Overloaded):  # from limits.depth on, which is itself an alert
-                    await sim.publish(Task(), overload="fail")
+                await publisher.publish(Task())
+                await sim.settle()
                 await sim.advance(STEP / 3)
             if scraped or not broken:
                 for name, value in (await watch()).items():
