@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import pika
 import pytest
@@ -168,6 +169,26 @@ def test_a_ci_plans_with_a_user_who_may_only_look_and_applies_what_was_reviewed(
     out = capsys.readouterr().out
     assert "  missing: queue email.send.retry.1m\n" in out
     assert out.splitlines()[-1] == "Drift: 2 missing, 0 changed, 0 shadowed, 0 tightened, 0 extra."
+
+
+def test_the_readmes_ci_does_what_it_says(broker, urls, user, tmp_path, monkeypatch, capsys):
+    """Lint on a pull request, plan with a user who may only look, apply what was reviewed, drift every night."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    block = readme.split("## Changing it in production")[1].split("```console\n")[1].split("```")[0]
+    lint, plan, apply, drift = (line.removeprefix("$ amqpkit ").split() for line in block.splitlines())
+    monkeypatch.chdir(tmp_path)
+    Path("topology.yaml").write_text("version: 1\nwork_queues:\n  email.send: {}\n", encoding="utf-8")
+    reader = urls(user("management", "^$"))
+    writer = urls(user("policymaker", r"^(email\.send(\..*)?|amqpkit\.lock)$"))
+
+    assert main(lint) == 0
+    assert main([*plan, *reader]) == 2
+    assert main([*apply, *writer]) == 0
+    assert main([*drift, *reader]) == 0
+    broker.http("DELETE", f"queues/{broker.vhost}/email.send.retry.1m")
+    assert main([*drift, *reader]) == 2
+    assert main([*apply, *writer]) == 1
+    assert "stale plan" in capsys.readouterr().err
 
 
 def test_a_stale_plan_is_refused_and_nothing_happens(broker, run, file, tmp_path, capsys):
