@@ -89,8 +89,12 @@ class _Room:
             _unknown() if job is None else EventSourceResponse(self._told(job), headers={"Cache-Control": "no-store"})
         )
 
+    async def _get(self, job: str) -> Job | None:
+        """Look a job up, to the end: a reader who goes away must not leave a database connection half used."""
+        return await asyncio.shield(self._log.get(job))
+
     async def _find(self, request: Request) -> Job | None:
-        job = await self._log.get(request.path_params["id"])
+        job = await self._get(request.path_params["id"])
         if job is None:
             return None
         allowed = self._authorise(request, job)
@@ -103,7 +107,7 @@ class _Room:
         """Find a job that may only just have been published."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
-            known = await self._log.get(request.path_params["id"]) is not None
+            known = await self._get(request.path_params["id"]) is not None
             if known or asyncio.get_running_loop().time() >= deadline:
                 return await self._find(request) if known else None
             if await request.is_disconnected():
@@ -116,7 +120,7 @@ class _Room:
         while not job.state.final:
             await asyncio.sleep(self._poll)
             try:
-                found = await self._log.get(job.id)
+                found = await self._get(job.id)
             except StoreUnavailable:
                 continue  # the connection stays: the ping says so, and the next news follows when the log is back
             if found is None:

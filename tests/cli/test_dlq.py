@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -157,7 +158,7 @@ def test_a_queue_that_may_not_be_read_hides_no_other(here: Desk, capsys: pytest.
     try:
         allowed = {"configure": "", "write": "", "read": "^orders.*"}
         broker.http("PUT", f"permissions/{broker.vhost}/{user}", allowed)
-        url = broker.url.replace("guest:guest@", f"{user}:reads@")
+        url = re.sub(r"//[^@]*@", f"//{user}:reads@", broker.url)
         assert main(["dlq", "list", str(here.file), "--url", url, "--api", broker.api]) == 1
     finally:
         broker.http("DELETE", f"users/{user}")
@@ -356,7 +357,7 @@ def test_what_cannot_go_stays_and_is_told(here: Desk) -> None:
 def test_a_replay_on_a_terminal_shows_how_far_it_is_and_ends_cleanly_by_ctrl_c(here: Desk) -> None:
     here.bury(40)
     main_end, other_end = pty.openpty()
-    command = [sys.executable, "-m", "amqpkit.cli", "dlq", "replay", "orders", str(here.file), "--rate", "10/s"]
+    command = [sys.executable, "-m", "amqpkit.cli", "dlq", "replay", "orders", str(here.file), "--rate", "4/s"]
     environment = {**os.environ, "AMQP_URL": here.broker.url, "AMQP_API_URL": here.broker.api, "TERM": "xterm"}
     environment["PYTHONPATH"] = str(Path(__file__).parents[2])
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=other_end, env=environment) as program:

@@ -94,9 +94,11 @@ async def test_dead_letters_are_read_by_fate_again_and_again_and_stay(broker: Br
         reading = await until(observer, lambda now: now.letters == {"exhausted": 2, "permanent": 1})
         for _ in range(30):
             assert await look(transport, "task.dlq", most=3)
-        depth = await transport.depth("task.dlq")
+        async with asyncio.timeout(10):  # what is given back is on its way for a moment
+            while await transport.depth("task.dlq") < 3:  # noqa: ASYNC110 - the broker tells nobody
+                await asyncio.sleep(0.01)
 
-    assert (reading.dead, depth) == (3, 3)
+    assert reading.dead == 3
     assert 300 <= (reading.oldest_letter or 0) < 360
 
 

@@ -98,5 +98,6 @@ def test_ten_thousand_queues_with_twenty_thousand_bindings_take_a_second():
     seconds(500)  # warm up
     small, large = min(seconds(2_500) for _ in range(2)), seconds(10_000)
 
-    assert large < 1.5
-    assert large < 8 * small  # four times as much; a square would be sixteen
+    # bounds that only something else than linear breaks: four times as much, and a square would be sixteen
+    assert large < 4
+    assert large < 12 * small
