@@ -22,8 +22,8 @@ from amqpkit.operate.migrate.report import Report
 from amqpkit.operate.migrate.run import Tools, migrate
 from amqpkit.operate.prune import Pruning
 
-SETTLE = 1.2
-"""More than an interval of the test brokers' statistics."""
+SETTLE = 2.0
+"""Two intervals of the test brokers' statistics."""
 
 
 @dataclass(frozen=True, slots=True)
