@@ -37,6 +37,7 @@ async def migrate(  # noqa: PLR0913 - a command's options
     connection: AdminOptions | None = None,
     accept_policy: Annotated[list[str] | None, Parameter(negative=(), show_default=False)] = None,
     timeout: str = "10m",  # noqa: ASYNC109 - for what others do
+    settle: str = "10s",
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     yes: Annotated[bool, Parameter(negative=())] = False,
     json_: Annotated[bool, Parameter(negative=())] = False,
@@ -68,6 +69,9 @@ async def migrate(  # noqa: PLR0913 - a command's options
         Let this policy or operator policy of somebody else rule over the new queue; may be given several times.
     timeout
         How long to wait for what consumers hold unacknowledged, or for a queue that refuses what is moved.
+    settle
+        How long to watch a queue that looks empty before it is deleted: RabbitMQ's statistics, which alone tell of
+        unacknowledged messages, are up to two intervals old (collect_statistics_interval, 5 s by default).
     dry_run
         Say what would be done, and change nothing.
     yes
@@ -78,7 +82,7 @@ async def migrate(  # noqa: PLR0913 - a command's options
         duplicates_at_most, left, runs}, errors.
     """
     del kind
-    patience = _patience(timeout)
+    patience, quiet = _seconds("--timeout", timeout), _seconds("--settle", settle)
     topology = load_topology(*topology_files(files), environ=os.environ)
     place = (connection or AdminOptions()).place(topology.vhost)
     wishes = Wishes(accepted=frozenset(accept_policy or ()))
@@ -102,7 +106,7 @@ async def migrate(  # noqa: PLR0913 - a command's options
                     raise StalePlan("the broker has changed since the steps were shown; nothing was changed")
                 tools = Tools(
                     admin,
-                    Pruning(sentry),
+                    Pruning(sentry, settle=quiet),
                     AioTransport(place.url.text, name="amqpkit migrate"),
                     patience=patience,
                     on_step=face.step,
@@ -125,8 +129,8 @@ async def _perform(migration: Migration, tools: Tools) -> Report:
         await tools.transport.close()
 
 
-def _patience(timeout: str) -> float:
+def _seconds(option: str, text: str) -> float:
     try:
-        return parse_duration(timeout) / 1000
+        return parse_duration(text) / 1000
     except ValueError as error:
-        raise UsageError(f"--timeout: {error}") from None
+        raise UsageError(f"{option}: {error}") from None

@@ -22,6 +22,8 @@ BYTES: Final = 64 * 1024 * 1024
 SLICE: Final = 0.05
 """Seconds between two looks when nothing happens."""
 ANSWER: Final = 30.0
+QUIET: Final = 1.0
+"""Seconds after which nothing is on its way any more."""
 PAUSE: Final = 0.5
 """Seconds before what a full queue refused is offered again."""
 
@@ -102,16 +104,34 @@ class Mover:
             await self._end(turn)
 
     async def _end(self, turn: "_Turn") -> None:
-        """Have no more delivered; finish what is under way, and give back the rest."""
+        """Have no more delivered; finish what is under way, and give back what cannot be moved."""
         assert turn.subscription is not None  # noqa: S101 - set before anything
-        turn.ending = True
-        await turn.subscription.pause()
+        try:
+            await self._fill(turn)
+        finally:
+            await turn.subscription.pause()
         while turn.under_way:
             await self._sleep(SLICE)  # each publish has its own deadline
+        turn.thaw()
         if turn.lost:
             turn.moved.doubled += turn.size  # acks that were on their way may not have arrived
         turn.give_back()
         await turn.subscription.close()
+
+    async def _fill(self, turn: "_Turn") -> None:
+        """Wait until nothing is on its way to us: no ack is sent meanwhile, so that no more is delivered.
+
+        RabbitMQ 4.0 may else count messages as delivered that it never sends, and put them behind all others when the
+        channel is closed (measured).
+        """
+        turn.freeze()
+        quiet = 0.0
+        while turn.held < turn.size and quiet < QUIET and not (turn.lost or turn.moved.trouble):
+            before = turn.received
+            await self._sleep(SLICE)
+            quiet = quiet + SLICE if turn.received == before else 0.0
+            if quiet and not await self._depth(turn.way.source):
+                return
 
 
 @dataclass(slots=True)
@@ -131,12 +151,19 @@ class _Turn:
     why_refused: str = ""
     first: Delivery | None = None
     largest: int = 0
-    ending: bool = False
+    received: int = 0
+    acked: int = 0
+    frozen: list[Delivery] | None = None
 
     @property
     def busy(self) -> bool:
         """Whether anything is in our hands."""
         return bool(self.under_way or self.refused)
+
+    @property
+    def held(self) -> int:
+        """How many the broker counts as ours."""
+        return self.received - self.acked
 
     @property
     def lost(self) -> bool:
@@ -160,8 +187,9 @@ class _Turn:
     def receive(self, delivery: Delivery) -> None:
         """Send on what the broker delivers."""
         self.first = self.first or delivery
+        self.received += 1
         self.largest = max(self.largest, len(delivery.body))
-        if self.ending or self.moved.trouble:
+        if self.moved.trouble:
             self.refused.append(delivery)
         else:
             self._send(delivery)
@@ -171,6 +199,16 @@ class _Turn:
         if not self.moved.trouble:
             for _ in range(len(self.refused)):
                 self._send(self.refused.popleft())
+
+    def freeze(self) -> None:
+        """Send no ack from now on."""
+        self.frozen = []
+
+    def thaw(self) -> None:
+        """Send the acks."""
+        frozen, self.frozen = self.frozen or [], None
+        for delivery in frozen:
+            self._ack(delivery)
 
     def give_back(self) -> None:
         """Let the queue have what was not moved."""
@@ -183,13 +221,20 @@ class _Turn:
         sent = self.transport.publish(self.way.exchange, delivery.routing_key, self.way.copy(delivery))
         sent.add_done_callback(lambda future: self._told(delivery, future))
 
+    def _ack(self, delivery: Delivery) -> None:
+        if self.frozen is not None:
+            self.frozen.append(delivery)
+            return
+        if not delivery.alive:
+            self.moved.doubled += 1
+        delivery.ack()
+        self.acked += 1
+
     def _told(self, delivery: Delivery, future: asyncio.Future[None]) -> None:
         self.under_way.discard(delivery)
         error = future.exception()
         if error is None:
-            if not delivery.alive:
-                self.moved.doubled += 1
-            delivery.ack()
+            self._ack(delivery)
             self.moved.messages += 1
             self.done += 1
             self.on_moved()

@@ -87,7 +87,7 @@ class _Run:
     begun: bool = False
     touched: bool = False
     rounds: int = 0
-    deletions: int = 0
+    waited: float = 0.0
     old: Queue | None = None
 
     def __post_init__(self) -> None:
@@ -242,9 +242,11 @@ class _Run:
         holding = self.migration.holding
         await self._returned(holding.name)
         _, staying = await prune_queues([holding], self.tools.admin, self.tools.pruning)
-        self.deletions += 1
-        if staying and self.deletions > _ATTEMPTS:
+        if staying and self.waited >= self.tools.patience:
             raise MigrationStopped(self.report, f"{holding.name}: {staying[0][1]}")
+        if staying:  # the API may count our own consumer yet
+            await self.tools.pruning.sleep(_POLL)
+            self.waited += _POLL
 
     async def _holdings(self, name: str) -> Mapping[str, Holding]:
         admin = self.tools.admin

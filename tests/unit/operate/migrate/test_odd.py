@@ -311,7 +311,7 @@ class Silent:
 
 @pytest.mark.parametrize("old", [classic(), quorum(), classic(**{"x-overflow": "drop-head"})])
 async def test_whoever_publishes_straight_to_the_queue_now_and_then_is_moved_too_and_nothing_confirmed_is_lost(old):
-    here = World(old, topology(quorum()))
+    here = World(old, topology(quorum(**{"x-delivery-limit": 7})))
     waits = 0
 
     async def sleep(_seconds):
@@ -328,4 +328,4 @@ async def test_whoever_publishes_straight_to_the_queue_now_and_then_is_moved_too
 
     assert (report.left, report.duplicates) == (0, 0)
     assert set(here.everything()) == set(here.people.confirmed)
-    assert here.people.number > 5
+    assert here.people.number > 6
