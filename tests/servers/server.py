@@ -43,6 +43,13 @@ class Server:
             raise
 
     def _start(self) -> None:
+        deadline = time.monotonic() + STARTS_WITHIN
+        while not self._answers_before(deadline):
+            # PostgreSQL's children outlive a killed server for a moment and keep its memory.
+            time.sleep(0.2)
+
+    def _answers_before(self, deadline: float) -> bool:
+        """Start the process and wait for its answer; False when it ended and is worth another try."""
         log = self.directory / "log"
         with log.open("ab") as output:
             self.process = subprocess.Popen(
@@ -56,18 +63,20 @@ class Server:
                 **self.user,
             )
         sign(self.directory, self.process.pid)
-        deadline = time.monotonic() + STARTS_WITHIN
         while True:
             try:
                 self.answers()
             except OSError as error:
-                if self.process.poll() is not None or time.monotonic() > deadline:
+                ended, late = self.process.poll() is not None, time.monotonic() > deadline
+                if ended and not late and "shared memory block" in log.read_text(errors="replace")[-400:]:
+                    return False
+                if ended or late:
                     last = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
                     message = f"{Path(self.command[0]).name} does not start ({error}); its last words:\n{last}"
                     raise NoServerError(message) from error
                 time.sleep(0.05)
             else:
-                return
+                return True
 
     def freeze(self) -> None:
         """Stop every process of it: its sockets stay open and silent, as with a machine that hangs."""

@@ -68,7 +68,7 @@ def test_a_port_where_nobody_listens_is_tried_until_the_timeout():
     assert isinstance(error, ConnectionFailed)
     assert f"127.0.0.1:{port}" in str(error)
     assert "secret" not in str(error)
-    assert 0.3 < time.monotonic() - began < 5
+    assert 0.1 < time.monotonic() - began < 5  # jitter may leave no room for a try after a quarter of it
 
 
 def test_a_host_that_never_answers_is_given_up_after_the_timeout():
