@@ -21,7 +21,7 @@ from tests.broker.producers.kinds import KINDS, Producer
 from tests.broker.producers.rig import applied, balance, contents, until
 from tests.containers.brokers import Broker
 
-MANY, BEFORE = 4_000, 400
+MANY, BEFORE = 10_000, 400
 TIMEOUT = 1.0
 RATE = 1500.0
 """Messages a second: so that a fault of a second or two comes in the middle."""
