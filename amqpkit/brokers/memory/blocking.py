@@ -7,53 +7,37 @@ back, waits in real time, whatever clock the broker goes by.
 import threading
 import weakref
 from concurrent.futures import Future
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.channel import Channel, Fate
+from amqpkit.brokers.memory.parcel import Parcel
 from amqpkit.brokers.memory.wire import carried
 from amqpkit.errors import (
     BrokerBlocked,
     ConnectionFailed,
-    Nacked,
     PublishError,
     PublishTimeout,
     PublishUncertain,
-    Unroutable,
     Unsendable,
 )
 from amqpkit.events import Connected, ConnectionLost, OnEvent, ignore
 from amqpkit.model import Message
 from amqpkit.ports import BrokerInfo
 
-_ERRORS: Final[dict[Fate, type[PublishError]]] = {
-    Fate.RETURNED: Unroutable,
-    Fate.MISSING: Unroutable,
-    Fate.NACKED: Nacked,
-    Fate.REFUSED: Unsendable,
-    Fate.UNKNOWN: PublishUncertain,
-}
 
-
-class _Publish:
+class _Publish(Parcel):
     """One message on its way: waiting for the end of an alarm, then for its confirm."""
 
     def __init__(self, exchange: str, routing_key: str, message: Message, *, mandatory: bool) -> None:
-        self.exchange, self.routing_key, self.message, self.mandatory = exchange, routing_key, message, mandatory
+        super().__init__(exchange, routing_key, message, mandatory=mandatory)
         self.future: Future[None] = Future()
         self.future.set_running_or_notify_cancel()
-        self.sent = False
         self.timer: threading.Timer | None = None
 
     def told(self, fate: Fate, reason: str) -> None:
         """Hear the broker's answer."""
-        kind = _ERRORS.get(fate)
-        self.end(None if kind is None else self.failure(kind, reason))
-
-    def failure(self, kind: type[PublishError], reason: str) -> PublishError:
-        """Name this message in an error."""
-        identity = self.message.properties.message_id or ""
-        return kind(reason, exchange=self.exchange, routing_key=self.routing_key, message_id=identity)
+        self.end(self.error_of(fate, reason))
 
     def end(self, error: PublishError | None) -> None:
         """Say how it ended, once."""

@@ -5,64 +5,37 @@ Only asyncio lives here; what messages do is the broker's.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.brokers.memory.channel import Channel, Connection, Fate
+from amqpkit.brokers.memory.parcel import Parcel
 from amqpkit.brokers.memory.subscription import MemorySubscription
 from amqpkit.brokers.memory.wire import carried
 from amqpkit.errors import (
     BrokerBlocked,
     ConnectionFailed,
-    Nacked,
     PublishError,
     PublishTimeout,
     PublishUncertain,
-    Unroutable,
     Unsendable,
 )
 from amqpkit.events import Connected, ConnectionLost, OnEvent, ignore
 from amqpkit.model import Message
 from amqpkit.ports import BrokerInfo, Delivery
 
-_ERRORS: Final[dict[Fate, type[PublishError]]] = {
-    Fate.RETURNED: Unroutable,
-    Fate.MISSING: Unroutable,
-    Fate.NACKED: Nacked,
-    Fate.REFUSED: Unsendable,
-    Fate.UNKNOWN: PublishUncertain,
-}
 
-
-class _Publish:
+class _Publish(Parcel):
     """One message on its way: waiting for a connection, then for its confirm."""
 
     def __init__(self, exchange: str, routing_key: str, message: Message, *, mandatory: bool) -> None:
-        self.exchange, self.routing_key, self.message, self.mandatory = (
-            exchange,
-            routing_key,
-            message,
-            mandatory,
-        )
+        super().__init__(exchange, routing_key, message, mandatory=mandatory)
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[None] = self.loop.create_future()
-        self.sent = False
         self.forget_timeout: Callable[[], None] = lambda: None
 
     def told(self, fate: Fate, reason: str) -> None:
         """Hear the broker's answer, and tell it in a later turn, as a network would."""
-        error = _ERRORS.get(fate)
-        self.loop.call_soon(self.end, None if error is None else self.failure(error, reason))
-
-    def failure(self, error: type[PublishError], reason: str) -> PublishError:
-        """Name this message in an error."""
-        identity = self.message.properties.message_id or ""
-        return error(
-            reason,
-            exchange=self.exchange,
-            routing_key=self.routing_key,
-            message_id=identity,
-        )
+        self.loop.call_soon(self.end, self.error_of(fate, reason))
 
     def end(self, error: PublishError | None) -> None:
         """Say how it ended, once."""
