@@ -12,7 +12,7 @@ from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.outgoing import Order, Outcome, made, order_of, told
 from amqpkit.deliver.patience import after_nack
 from amqpkit.deliver.payload import Payload
-from amqpkit.deliver.publisher import Overload
+from amqpkit.deliver.publisher import Overload, check_limits, system_clock
 from amqpkit.deliver.sending import End, Terms
 from amqpkit.deliver.spans import Tracing, traced
 from amqpkit.errors import PublishError
@@ -48,14 +48,11 @@ class BlockingPublisher:
         with Overloaded (above its `limits.depth`) or Nacked. `rate` is in messages a second, for each process.
         `clock` only dates the messages. `tracing` opens a span around each publish. Raises ValueError.
         """
-        for name, number in (("timeout", timeout), ("window", window), ("rate", 1 if rate is None else rate)):
-            if not number > 0:
-                msg = f"{name} is {number!r}; it must be more than 0"
-                raise ValueError(msg)
+        check_limits(timeout=timeout, window=window, rate=1 if rate is None else rate)
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._window, self._overload, self._rate = window, overload, rate
         self._on_event, self._tracing = listeners(on_event), tracing
-        self._clock = clock or _system_clock()
+        self._clock = clock or system_clock()
         self._local = _Local(topology, window, rate)
 
     def __enter__(self) -> Self:
@@ -259,9 +256,3 @@ class _Tally:
         if self.failure is not None:
             raise self.failure
         return sorted(self._outcomes, key=lambda outcome: outcome.index)
-
-
-def _system_clock() -> Clock:
-    from amqpkit.brokers.clock import SystemClock  # noqa: PLC0415 - not for those who bring their own
-
-    return SystemClock()

@@ -61,10 +61,10 @@ class Publisher:
         with Overloaded (above its `limits.depth`) or Nacked. `rate` is in messages a second. `tracing` opens a span
         around each publish. Raises ValueError.
         """
-        _check(timeout=timeout, window=window, rate=1 if rate is None else rate)
+        check_limits(timeout=timeout, window=window, rate=1 if rate is None else rate)
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._on_event, self._tracing = listeners(on_event), tracing
-        self._clock = clock or _system_clock()
+        self._clock = clock or system_clock()
         # a step of the machine's clock must not end a publish, nor prolong it
         self._now: Callable[[], float] = time.monotonic if clock is None else lambda: clock.now().timestamp()
         self._overload: Overload = overload
@@ -325,14 +325,16 @@ class _Flight:
         return End(self.tries, named(self.error or PublishTimeout("it was given up before it was sent"), order))
 
 
-def _check(**numbers: float) -> None:
+def check_limits(**numbers: float) -> None:
+    """Raise ValueError, naming the limit, for one that is not above 0."""
     for name, number in numbers.items():
         if not number > 0:
             msg = f"{name} is {number!r}; it must be more than 0"
             raise ValueError(msg)
 
 
-def _system_clock() -> Clock:
+def system_clock() -> Clock:
+    """Give the machine's clock."""
     from amqpkit.brokers.clock import SystemClock  # noqa: PLC0415 - not for those who bring their own
 
     return SystemClock()
