@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from amqpkit.declare.spec import document
+from amqpkit.declare.spec import definitions, document
 from amqpkit.declare.spec.checks import Finding, check
 from amqpkit.declare.spec.format import SECTIONS, WORDS, Spec
 from amqpkit.declare.spec.tree import (
@@ -81,7 +81,7 @@ def _trees(texts: Iterable[tuple[str, str]], environ: Mapping[str, str]) -> tupl
     roots: list[Node | None] = []
     faults: list[Fault] = []
     for order, (file, text) in enumerate(texts):
-        root, found = document.read(file, order, text, environ)
+        root, found = definitions.read(file, order, text) or document.read(file, order, text, environ)
         faults += found
         if root is not None:
             root, found = spelled(root, _SPELLING)
