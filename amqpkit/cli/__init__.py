@@ -16,6 +16,7 @@ from typing import Final
 from cyclopts import App, CycloptsError, Group, Parameter
 
 import amqpkit
+from amqpkit.cli.problems import listed
 from amqpkit.cli.usage import UsageError
 from amqpkit.errors import AmqpkitError, TopologyError
 
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _failed(f"amqpkit: {error}", USAGE)
     except TopologyError as error:
-        return _failed(str(error), FAILED)
+        return _failed(listed(error.problems), FAILED)
     except AmqpkitError as error:
         return _failed(f"amqpkit: {error}", FAILED)
     except KeyboardInterrupt:

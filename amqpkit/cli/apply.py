@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,6 +15,7 @@ from amqpkit.cli.files import topology_files
 from amqpkit.cli.locked import declined, locked
 from amqpkit.cli.planned import PlanOptions
 from amqpkit.cli.usage import UsageError
+from amqpkit.cli.waiting import Waiting, reading
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.planning import Plan, Wishes
 from amqpkit.declare.plan.saved import SavedPlan, require_fresh, restore
@@ -67,13 +69,14 @@ async def apply(
         conflicts [{object, argument, wanted, actual, remedy}], warnings, errors.
     """
     saved = _saved(plan, files, options) if plan else None
-    topology = saved.topology if saved else load_topology(*topology_files(files), environ=os.environ)
+    topology = saved.topology if saved else _loaded(topology_files(files))
     wishes = saved.wishes if saved else (options or PlanOptions()).wishes
     place = (connection or AdminOptions()).place(topology.vhost)
     async with administered(place) as (admin, broker):
         face: Face = JsonFace(place, broker) if json_ else TextFace(place, broker)
         todo = _Todo(topology, wishes, saved, broker)
-        planned = await todo.planned(admin)
+        with Waiting("asking the broker what is there"):
+            planned = await todo.planned(admin)
         if blocked := conflicts(planned):
             return face.refused(planned, blocked)
         face.plan(planned)
@@ -115,6 +118,11 @@ class _Todo:
         if not planned.blocked and (refused := missing_rights(planned, actual.surroundings)):
             raise refused
         return planned
+
+
+def _loaded(paths: Sequence[Path]) -> Topology:
+    with reading(paths):
+        return load_topology(*paths, environ=os.environ)
 
 
 def _saved(plan: Path, files: tuple[Path, ...], options: PlanOptions | None) -> SavedPlan:

@@ -1,7 +1,7 @@
 """Which broker a command talks to: from the command line, else the environment, else this machine."""
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Final
@@ -92,13 +92,16 @@ class AdminOptions(BrokerOptions):
 
 
 @asynccontextmanager
-async def administered(place: Place) -> AsyncIterator[tuple[ManagementAdmin, BrokerInfo]]:
+async def administered(
+    place: Place, say: Callable[[str], None] | None = None
+) -> AsyncIterator[tuple[ManagementAdmin, BrokerInfo]]:
     """Open the management API of a broker, sure that it is that broker's.
 
     Both are asked who they are: behind a proxy or a port forward, port 15672 of the same host may be another cluster's.
+    `say` is told which listing is being read.
     Raises BrokerError when they differ, AccessRefused, ConnectionFailed.
     """
-    async with ManagementAdmin(place.api, vhost=place.vhost, tls=trust(place)) as admin:
+    async with ManagementAdmin(place.api, vhost=place.vhost, tls=trust(place), say=say) as admin:
         broker = await identify(place.url)
         behind_api = await admin.identify()
         same_cluster(place, broker, behind_api)

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
+from amqpkit.cli.waiting import reading
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.document import FORMAT
 from amqpkit.declare.plan.drift import document, find_drift
@@ -42,11 +43,13 @@ async def drift(
     json_
         Print one JSON document instead; docs/plan-format.md describes it.
     """
-    topology = load_topology(*topology_files(files), environ=os.environ)
-    place = (connection or AdminOptions()).place(topology.vhost)
-    async with administered(place) as (admin, broker):
-        _, actual = await survey(topology, admin)
-    found = find_drift(topology, actual, frozenset(accept_policy or ()))
+    paths = topology_files(files)
+    with reading(paths) as say:
+        topology = load_topology(*paths, environ=os.environ)
+        place = (connection or AdminOptions()).place(topology.vhost)
+        async with administered(place, say) as (admin, broker):
+            _, actual = await survey(topology, admin)
+        found = find_drift(topology, actual, frozenset(accept_policy or ()))
     if json_:
         about = {"version": broker.version, "cluster_name": broker.cluster_name, "vhost": place.vhost}
         print(json.dumps({"format_version": FORMAT, "broker": about, **document(found)}, indent=2, ensure_ascii=False))

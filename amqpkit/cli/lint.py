@@ -14,6 +14,7 @@ import amqpkit
 from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.usage import UsageError
+from amqpkit.cli.waiting import reading
 from amqpkit.declare.lint import formats
 from amqpkit.declare.lint.catalogue import LIVE_RULES, REFUSED, RULES
 from amqpkit.declare.lint.findings import Placed, Severity
@@ -82,7 +83,8 @@ async def lint(  # noqa: PLR0913 - the command's options
         if live:
             vhost = read(texts, os.environ).vhost
             version, looks = await _look(connection or AdminOptions(), vhost)
-        report = run_lint(texts, os.environ, version=version, allowed=allow, live=looks)
+        with reading(paths):
+            report = run_lint(texts, os.environ, version=version, allowed=allow, live=looks)
     except TopologyError as error:
         report = _unreadable(error)
     _print(report, paths, "json" if json_ else format, lowest)

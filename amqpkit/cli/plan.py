@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.planned import PlanOptions, lines
+from amqpkit.cli.waiting import reading
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.document import plain
@@ -58,11 +59,12 @@ async def plan(  # noqa: PLR0913 - a command's options
     json_
         Print one JSON document instead; docs/plan-format.md describes it.
     """
-    topology = load_topology(*topology_files(files), environ=os.environ)
-    place = (connection or AdminOptions()).place(topology.vhost)
-    wishes = (options or PlanOptions()).wishes
-    async with administered(place) as (admin, broker):
-        planned, actual = await survey(topology, admin, wishes)
+    paths, wishes = topology_files(files), (options or PlanOptions()).wishes
+    with reading(paths) as say:
+        topology = load_topology(*paths, environ=os.environ)
+        place = (connection or AdminOptions()).place(topology.vhost)
+        async with administered(place, say) as (admin, broker):
+            planned, actual = await survey(topology, admin, wishes)
     document = {
         **save(topology, actual, planned, wishes, broker),
         "work_queues": [plain(each) for each in promises(topology, actual)],

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from amqpkit.cli.files import topology_files
+from amqpkit.cli.problems import listed
+from amqpkit.cli.waiting import reading
 from amqpkit.declare.lint.catalogue import REFUSED
 from amqpkit.declare.lint.findings import Severity
 from amqpkit.declare.lint.run import lint
@@ -28,7 +30,8 @@ def validate(*files: Path, json_: bool = False) -> int:
     """
     paths = topology_files(files)
     try:
-        report = lint(read_texts(*paths), os.environ)
+        with reading(paths):
+            report = lint(read_texts(*paths), os.environ)
         problems = [
             {"place": str(each.place), "message": each.text, "code": each.rule.code}
             for each in report.at_least(Severity.ERROR)
@@ -50,10 +53,14 @@ def validate(*files: Path, json_: bool = False) -> int:
 def _failed(problems: list[dict[str, str]], *, json_: bool) -> int:
     if json_:
         _print_json({"ok": False, "problems": problems})
-    for problem in [] if json_ else problems:
-        rule = "" if problem["code"] == REFUSED.code else f" ({problem['code']})"
-        print(f"{problem['place']}: {problem['message']}{rule}", file=sys.stderr)
+    else:
+        print(listed([_line(problem) for problem in problems]), file=sys.stderr)
     return 1
+
+
+def _line(problem: dict[str, str]) -> str:
+    rule = "" if problem["code"] == REFUSED.code else f" ({problem['code']})"
+    return f"{problem['place']}: {problem['message']}{rule}"
 
 
 def _counts(topology: Topology) -> dict[str, int]:

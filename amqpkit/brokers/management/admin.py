@@ -1,7 +1,7 @@
 """The Admin port on RabbitMQ's management API."""
 
 import ssl
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from operator import attrgetter, itemgetter
@@ -31,8 +31,8 @@ class ManagementAdmin:
 
     `api_url` is `http://user:password@host:15672`, credentials percent-encoded, `https` for TLS (`tls` for a private
     CA); raises BrokerError when it cannot be read. `timeout` in seconds is for each request; one whose connection is
-    lost is repeated a few times. The tag `management` is enough to read; to create takes `policymaker` and permissions
-    on the names.
+    lost is repeated a few times. `say` is told, in words, what is being read. The tag `management` is enough to read;
+    to create takes `policymaker` and permissions on the names.
     """
 
     def __init__(  # noqa: PLR0913 - an address and how to use it
@@ -43,6 +43,7 @@ class ManagementAdmin:
         pool: int = 8,
         timeout: float = 30.0,
         tls: ssl.SSLContext | None = None,
+        say: Callable[[str], None] | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         """Remember where; nothing is sent yet. `transport` is for tests."""
@@ -53,6 +54,7 @@ class ManagementAdmin:
         self.vhost: Final = vhost
         self._client = Client(api_url, pool=pool, timeout=timeout, tls=tls, transport=transport)
         self._user = self._client.location.user
+        self._say = say or _nobody_listens
 
     async def __aenter__(self) -> Self:
         """Use it as a context that closes it."""
@@ -251,6 +253,7 @@ class ManagementAdmin:
         items: list[Mapping[str, Any]] = []
         page, pages, total = 1, 1, 0
         while page <= pages:
+            self._say(f"reading the broker's queues, page {page:,} of {pages:,}")
             answer = await self._client.ask("GET", "queues", self.vhost, page=page, page_size=_PAGE, **asked)
             if answer.status == HTTPStatus.BAD_REQUEST and page > 1:
                 break  # page_out_of_range: queues went while we read
@@ -262,6 +265,7 @@ class ManagementAdmin:
         return items, total
 
     async def _list(self, what: str) -> list[Mapping[str, Any]]:
+        self._say(f"reading the broker's {what.replace('-', ' ')}")
         answer = await self._client.ask("GET", what, self.vhost)
         if not answer.fine or answer.body is None:
             self._fail(answer, what=what)
@@ -296,6 +300,10 @@ class ManagementAdmin:
         if not isinstance(declared, Binding | Policy) and wire.is_the_brokers_own(declared.name):
             return refusal.reserved(declared)
         return AccessRefused(refusal.needs(declared, self._user, self.vhost))
+
+
+def _nobody_listens(_text: str) -> None:
+    pass
 
 
 def _is_overview(body: object) -> bool:
