@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from amqpkit.brokers.connect import connect
     from amqpkit.brokers.connect_blocking import connect_blocking
+    from amqpkit.brokers.credentials import broker_url
     from amqpkit.declare.load import load_topology
     from amqpkit.deliver.blocking import BlockingPublisher
     from amqpkit.deliver.consumer import Consumer
@@ -63,6 +64,7 @@ _HOMES = {
     "TopologyError": "amqpkit.errors",
     "Unroutable": "amqpkit.errors",
     "Worker": "amqpkit.deliver.worker",
+    "broker_url": "amqpkit.brokers.credentials",
     "connect": "amqpkit.brokers.connect",
     "connect_blocking": "amqpkit.brokers.connect_blocking",
     "load_topology": "amqpkit.declare.load",
@@ -92,6 +94,7 @@ __all__ = [
     "TopologyError",
     "Unroutable",
     "Worker",
+    "broker_url",
     "connect",
     "connect_blocking",
     "load_topology",

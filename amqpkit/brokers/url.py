@@ -12,7 +12,9 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from amqpkit.errors import BrokerError
 
 _STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_ADVICE: Final = "write user and password percent-encoded (@ is %40, / is %2F, # is %23, % is %25)"
+_ADVICE: Final = (
+    "write user and password percent-encoded (@ is %40, / is %2F, # is %23, % is %25), or give them apart from the URL"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,11 @@ class ManagementURL:
         return cls(location, f"{parts.scheme.lower()}://{location}{prefix}/api")
 
 
-def has_credentials(text: str) -> bool:
-    """Whether a URL names a user."""
-    return bool(urlsplit(text).username)
+def credentials_in(text: str) -> tuple[str | None, str | None]:
+    """Give user and password as a URL that can be read has them, decoded once; None for what it leaves out."""
+    parts = urlsplit(text.strip())
+    user = unquote(parts.username) if parts.username else None
+    return user, unquote(parts.password) if parts.password is not None else None
 
 
 def _split(text: str, schemes: dict[str, int], kind: str, example: str) -> SplitResult:

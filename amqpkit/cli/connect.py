@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from amqpkit.brokers.identify import identify
 from amqpkit.brokers.management import ManagementAdmin
-from amqpkit.brokers.url import BrokerURL, ManagementURL, has_credentials
+from amqpkit.brokers.url import BrokerURL, ManagementURL, credentials_in
 from amqpkit.errors import AmqpkitError, BrokerError
 from amqpkit.ports import BrokerInfo
 
@@ -85,7 +85,7 @@ class AdminOptions(BrokerOptions):
         if not self.api:
             return Place(url, url.api)
         given = ManagementURL.parse(self.api)
-        if has_credentials(self.api):
+        if credentials_in(self.api)[0] is not None:
             return Place(url, self.api)
         scheme, _, rest = given.base.partition("://")
         return Place(url, f"{scheme}://{url.location.credentials}@{rest}")

@@ -3,7 +3,19 @@
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
-from amqpkit import BlockingPublisher, Consumer, Context, DeadLetter, Discard, Payload, Publisher, RetryAfter
+from amqpkit import (
+    BlockingPublisher,
+    Consumer,
+    Context,
+    DeadLetter,
+    Discard,
+    Payload,
+    Publisher,
+    RetryAfter,
+    broker_url,
+    connect,
+    connect_blocking,
+)
 
 
 class EmailSendV1(Payload, type="email.send", version=1):
@@ -133,6 +145,16 @@ async def publish(publisher: Publisher) -> None:
     """Publish in full."""
     assert_type(await publisher.publish(EmailSend(to="a@example.com")), str)
     await publisher.publish(EmailCancel(id="1"), key="1", correlation_id="c", priority=3, headers={"tenant": "t"})
+
+
+async def publish_from_here(password: str | None) -> None:
+    """Connect as the environment says, and as a program knows it."""
+    async with connect(broker_url({"AMQP_USER": "u", "AMQP_PASSWORD": "p"})) as transport:
+        assert_type(transport.blocked, bool)
+    async with connect("amqp://host/v", user="u", password=password, name="mailer"):
+        pass
+    connect_blocking("amqp://u@host/v", password=password).close()
+    connect_blocking(broker_url({})).close()
 
 
 def publish_blocking(publisher: BlockingPublisher) -> None:

@@ -25,7 +25,7 @@ class AioTransport:
 
     def __init__(  # noqa: PLR0913 - keyword-only settings, each with its default
         self,
-        url: str,
+        url: str | BrokerURL,
         *,
         name: str = "amqpkit",
         heartbeat: int = 10,
@@ -34,7 +34,8 @@ class AioTransport:
         clock: Clock | None = None,
     ) -> None:
         """Store; raises BrokerError when the URL cannot be read. `name` is what the broker shows of us."""
-        self._address = Address(BrokerURL.parse(url), name, heartbeat, connect_timeout)
+        place = BrokerURL.parse(url) if isinstance(url, str) else url
+        self._address = Address(place, name, heartbeat, connect_timeout)
         self._on_event = on_event
         self._clock: Clock = clock or SystemClock()
         self._publishing = Session("publish", self._address, on_event, self._clock)

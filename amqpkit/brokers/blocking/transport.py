@@ -35,7 +35,7 @@ class PikaTransport:
 
     def __init__(  # noqa: PLR0913 - keyword-only settings, each with its default
         self,
-        url: str,
+        url: str | BrokerURL,
         *,
         name: str = "amqpkit",
         heartbeat: int = 10,
@@ -44,7 +44,8 @@ class PikaTransport:
         on_event: OnEvent = ignore,
     ) -> None:
         """Store; raises BrokerError when the URL cannot be read. `name` is what the broker shows of us."""
-        self._address = Address(BrokerURL.parse(url), name, heartbeat, connect_timeout)
+        place = BrokerURL.parse(url) if isinstance(url, str) else url
+        self._address = Address(place, name, heartbeat, connect_timeout)
         self._window, self._on_event = window, on_event
         self._lock = threading.Lock()
         self._pump: Pump | None = None
