@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import takewhile
 from keyword import iskeyword
 from typing import Final
 
@@ -89,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger(client).setLevel(logging.CRITICAL)
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        refuse_password(words)
         with rare_collections():
             code = build(words[:2])(words)
         sys.stdout.flush()
@@ -107,6 +109,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return code if isinstance(code, int) else OK
+
+
+def refuse_password(words: Sequence[str]) -> None:
+    """Raise UsageError for an option `--password`: cyclopts would print the password with its complaint."""
+    if any(word.partition("=")[0] == "--password" for word in takewhile(lambda word: word != "--", words)):
+        msg = (
+            "there is no --password, since `ps` shows the arguments to everybody on the machine: give it in "
+            "AMQP_PASSWORD or in a file, with --password-file"
+        )
+        raise UsageError(msg)
 
 
 @contextmanager

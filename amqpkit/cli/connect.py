@@ -1,21 +1,21 @@
 """Which broker a command talks to: from the command line, else the environment, else this machine."""
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated
 from urllib.parse import parse_qs
 
 from cyclopts import Parameter
 
+from amqpkit.brokers.credentials import DEFAULT_URL, Given, complete, read_password
 from amqpkit.brokers.identify import identify
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.brokers.url import BrokerURL, ManagementURL, credentials_in
 from amqpkit.errors import AmqpkitError, BrokerError
 from amqpkit.ports import BrokerInfo
-
-DEFAULT_URL: Final = "amqp://guest:guest@localhost:5672/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,43 @@ class BrokerOptions:
     url
         The broker, as amqp://user:password@host:5672/vhost (amqps:// for TLS; percent-encode user, password and vhost).
         Without it: guest on this machine.
+    user
+        The user, when the URL names none.
+    password_file
+        A file that holds the password alone, when the URL has none. AMQP_PASSWORD in the environment may hold it too.
     vhost
         The virtual host, instead of the URL's.
     """
 
     url: Annotated[str | None, Parameter(env_var="AMQP_URL", show_default=False)] = field(default=None, repr=False)
+    user: Annotated[str | None, Parameter(env_var="AMQP_USER", show_default=False)] = None
+    # Text, since an empty variable is none, and a Path of it would be the current folder.
+    password_file: Annotated[str | None, Parameter(env_var="AMQP_PASSWORD_FILE", show_default=False)] = None
+    # No option: what stands in the arguments, `ps` shows to everybody on the machine.
+    password: Annotated[str | None, Parameter(parse=False)] = field(
+        default_factory=lambda: os.environ.get("AMQP_PASSWORD"), repr=False
+    )
     vhost: Annotated[str | None, Parameter(show_default=False)] = None
 
+    @property
+    def named_vhost(self) -> str:
+        """The vhost, whoever we are there; raises BrokerError when the URL cannot be read."""
+        return self.vhost or BrokerURL.parse(self.url or DEFAULT_URL).vhost
+
     def broker(self, declared_vhost: str | None = None) -> BrokerURL:
-        """Read the URL; raises AmqpkitError when it cannot be read or the file declares another vhost."""
-        url = BrokerURL.parse(self.url or DEFAULT_URL)
+        """Read the URL and what is given apart from it.
+
+        Raises AmqpkitError when something cannot be read or differs, or the file declares another vhost.
+        """
+        url = complete(
+            self.url or DEFAULT_URL,
+            "the URL (--url, AMQP_URL)",
+            Given("--user (AMQP_USER)", self.user or None),
+            (
+                Given("AMQP_PASSWORD", self.password or None),
+                read_password(Given("--password-file (AMQP_PASSWORD_FILE)", self.password_file or None)),
+            ),
+        )
         if self.vhost is not None:
             url = url.at_vhost(self.vhost)
         if declared_vhost is not None and declared_vhost != url.vhost:
@@ -85,10 +112,11 @@ class AdminOptions(BrokerOptions):
         if not self.api:
             return Place(url, url.api)
         given = ManagementURL.parse(self.api)
-        if credentials_in(self.api)[0] is not None:
-            return Place(url, self.api)
-        scheme, _, rest = given.base.partition("://")
-        return Place(url, f"{scheme}://{url.location.credentials}@{rest}")
+        user, password = credentials_in(self.api)
+        if user is None or (user == url.location.user and password is None):
+            scheme, _, rest = given.base.partition("://")
+            return Place(url, f"{scheme}://{url.location.credentials}@{rest}")
+        return Place(url, self.api)
 
 
 @asynccontextmanager

@@ -107,7 +107,7 @@ async def migrate(  # noqa: PLR0913 - a command's options
                 tools = Tools(
                     admin,
                     Pruning(sentry, settle=quiet),
-                    AioTransport(place.url.text, name="amqpkit migrate"),
+                    AioTransport(place.url, name="amqpkit migrate"),
                     patience=patience,
                     on_step=face.step,
                     on_moved=face.moved,

@@ -118,7 +118,7 @@ async def watched_worker(
     host, port = options.metrics_host, options.metrics_port or 0
     async with AsyncExitStack() as stack:
         # its own connections: a look at a queue is a consumer that comes and goes, and none of the worker's events
-        transport = AioTransport(place.url.text, name="amqpkit metrics")
+        transport = AioTransport(place.url, name="amqpkit metrics")
         await transport.open()
         stack.push_async_callback(transport.close)
         admin = await stack.enter_async_context(ManagementAdmin(place.api, vhost=place.vhost, tls=trust(place)))

@@ -93,7 +93,7 @@ async def publish(  # noqa: PLR0913 - a command's options
     checker = checker_of(type, version, modules=payloads, lock=schemas)
     writer = _Writer(topology, type, checker, {"correlation_id": correlation_id, "priority": priority})
     print(f"checked against {checker.by}", file=sys.stderr)
-    transport = AioTransport(url.text, name="amqpkit publish", connect_timeout=timeout)
+    transport = AioTransport(url, name="amqpkit publish", connect_timeout=timeout)
     publisher = Publisher(topology, transport, timeout=timeout, overload=overload, rate=rate)
     if many is None:
         order = writer.order(writer.read(text_of(body or "")), key=key)

@@ -84,7 +84,7 @@ async def run(  # noqa: PLR0913 - a command's options
     metrics = None if watch.metrics_port is None else make_metrics(topology, consumers)
     told = LogListener() if watch.log_format == "json" else _tell
     tell = listeners(lambda event: _count(event, tally), told, *([metrics] if metrics else []))
-    transport = AioTransport(url.text, name="amqpkit run", on_event=tell)
+    transport = AioTransport(url, name="amqpkit run", on_event=tell)
     memory = None if store is None else _store(store)
     keeping = Keeping.at(url_of(jobs, store))
     worker = Worker(

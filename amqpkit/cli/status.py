@@ -80,7 +80,7 @@ async def status(
     place = (connection or AdminOptions()).place(topology.vhost)
     urls = tuple(url for given in metrics for url in re.split(r"[,\s]+", given) if url)
     async with administered(place) as (admin, broker):
-        transport = AioTransport(place.url.text, name="amqpkit status")
+        transport = AioTransport(place.url, name="amqpkit status")
         await transport.open()
         try:
             observer = Observer(topology, transport, admin)

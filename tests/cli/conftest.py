@@ -1,6 +1,24 @@
 """What the tests of commands share."""
 
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
 import pytest
+
+from tests.cli.service import FILE, MODULE, SECRET, Service
+from tests.containers.brokers import Broker
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    """Let nothing that names a broker come from outside."""
+    for name in ("AMQP_URL", "AMQP_API_URL", "AMQP_USER", "AMQP_PASSWORD", "AMQP_PASSWORD_FILE"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -34,3 +52,28 @@ def urls(broker):
         return ["--url", url, "--api", api]
 
     return of
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where somebody stands who has a topology, a module and a file of letters."""
+    (tmp_path / "topology.yaml").write_text(FILE)
+    (tmp_path / "post.py").write_text(MODULE)
+    (tmp_path / "letters.jsonl").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("post", None)
+
+
+@pytest.fixture
+def service(broker: Broker, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """Make the service's user, who may do everything on this vhost, and say where the management API is."""
+    mine = Service(broker, folder)
+    path = quote(mine.user, safe="")
+    monkeypatch.setenv("AMQP_API_URL", re.sub("//.*@", "//", broker.api))
+    assert broker.http("PUT", f"users/{path}", {"password": SECRET, "tags": "policymaker"})[0] in {201, 204}
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    assert broker.http("PUT", f"permissions/{broker.vhost}/{path}", everything)[0] in {201, 204}
+    yield mine
+    broker.http("DELETE", f"users/{path}")

@@ -16,12 +16,6 @@ FULL = Path(__file__).parents[1] / "unit" / "declare" / "full.yaml"
 SMALL = "version: 1\nwork_queues:\n  email.send: {}\n"
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("AMQP_URL", "AMQP_API_URL"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "topology.yaml"

@@ -99,8 +99,6 @@ class Desk:
 
 @pytest.fixture
 def here(broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Desk:
-    for name in ("AMQP_URL", "AMQP_API_URL"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     file = tmp_path / "dlq-topology.yaml"

@@ -33,12 +33,6 @@ NAMES = (
 )
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("AMQP_URL", "AMQP_API_URL"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def other(broker):
     """A second, empty vhost, whose name must be escaped."""

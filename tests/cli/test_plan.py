@@ -12,12 +12,6 @@ from amqpkit.cli import main
 SMALL = "version: 1\nwork_queues:\n  email.send: {}\n"
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("AMQP_URL", "AMQP_API_URL"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "topology.yaml"

@@ -32,9 +32,8 @@ class LiveStage:
     def __init__(self, shop: Shop, place: Place, tell: Callable[[Line], None]) -> None:
         self._shop, self._place = shop, place
         self._files = [str(file) for file in shop.files(short_delays=True)]
-        self._url = place.url.text
         self.topology = shop.topology(short_delays=True)
-        self.transport: Transport = AioTransport(self._url, name="amqpkit demo")
+        self.transport: Transport = AioTransport(place.url, name="amqpkit demo")
         self.publisher = Publisher(self.topology, self.transport)
         self.story = Story(self.topology, shop.readers, self._seconds, self._told)
         self._tell, self._began = tell, time.monotonic()
@@ -143,7 +142,7 @@ class LiveStage:
         )
         assert process.stdin is not None  # noqa: S101 - both are pipes
         assert process.stdout is not None  # noqa: S101
-        orders = {"url": self._url, "files": self._files, "database": self._database}
+        orders = {"url": self._place.url.text, "files": self._files, "database": self._database}
         process.stdin.write(json.dumps(orders).encode() + b"\n")
         stop = asyncio.create_task(_close_when(stopping, process.stdin))
         try:

@@ -46,12 +46,12 @@ async def in_memory(screen: Screen) -> int:
     return code
 
 
-async def on_broker(screen: Screen, *, url: str, vhost: str | None, api: str | None, yes: bool) -> int:
+async def on_broker(screen: Screen, options: AdminOptions, *, yes: bool) -> int:
     """Play on a broker and clean up; return the exit code."""
     from amqpkit.cli.demo.live import LiveStage
 
     shop = find_shop()
-    place = AdminOptions(url=url, vhost=vhost, api=api).place()
+    place = options.place()
     if sys.stderr.isatty():
         print("Applying the topology and starting a worker …", file=sys.stderr)
     with _quiet_log(), _terminable():

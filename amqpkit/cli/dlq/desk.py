@@ -117,7 +117,7 @@ async def desk(files: Sequence[Path], options: DeskOptions | None, *, verb: str)
     paths = topology_files_if_any(files)
     topology = load_topology(*paths, environ=os.environ) if paths else None
     place = options.place(topology.vhost if topology else None)
-    transport = AioTransport(place.url.text, name=f"amqpkit dlq {verb}")
+    transport = AioTransport(place.url, name=f"amqpkit dlq {verb}")
     await transport.open()
     try:
         actual, policies = await _held(place)

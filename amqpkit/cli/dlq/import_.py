@@ -48,7 +48,7 @@ async def import_(  # noqa: PLR0913 - a command's options
         Print one JSON document.
     """
     url = (connection or BrokerOptions()).broker()
-    transport = AioTransport(url.text, name="amqpkit dlq import")
+    transport = AioTransport(url, name="amqpkit dlq import")
     with _open(file) as lines:
         await transport.open()
         try:

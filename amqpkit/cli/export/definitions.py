@@ -51,7 +51,7 @@ async def definitions(
     refuse_to_overwrite(out, force=force)
     options = connection or AdminOptions()
     topology = await _read(options) if live else load_topology(*topology_files(files), environ=os.environ)
-    vhost = options.vhost or topology.vhost or options.broker().vhost if cluster else None
+    vhost = options.vhost or topology.vhost or options.named_vhost if cluster else None
     document = exported(topology, vhost)
     deliver(json.dumps(document, indent=2, ensure_ascii=False, default=dict) + "\n", out)
     return 0
