@@ -30,6 +30,7 @@ from amqpkit import (
     PublishTimeout,
     PublishUncertain,
     Topology,
+    broker_url,
     connect,
     load_topology,
 )
@@ -53,9 +54,9 @@ RETRY_AFTER = 5
 
 
 def shop() -> Starlette:
-    """Make the API on the broker of AMQP_URL; uvicorn's factory."""
-    url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost:5672/")  # noqa: TID251 - an application reads its own
-    return api(load_topology(TOPOLOGY), partial(connect, url, name="shop api"))
+    """Make the API on the environment's broker; uvicorn's factory."""
+    broker = broker_url(os.environ)  # noqa: TID251 - an application reads its own
+    return api(load_topology(TOPOLOGY), partial(connect, broker, name="shop api"))
 
 
 def api(

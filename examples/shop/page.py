@@ -31,6 +31,7 @@ from amqpkit import (
     PublishTimeout,
     PublishUncertain,
     Topology,
+    broker_url,
     connect,
     load_topology,
 )
@@ -51,11 +52,11 @@ HTML = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
 
 
 def shop() -> Starlette:
-    """Make page and API on the broker of AMQP_URL and on shop.db; uvicorn's factory."""
-    url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost:5672/")  # noqa: TID251 - an application reads its own
+    """Make page and API on the environment's broker and on shop.db; uvicorn's factory."""
+    broker = broker_url(os.environ)  # noqa: TID251 - an application reads its own
     return site(
         load_topology(TOPOLOGY),
-        partial(connect, url, name="shop page"),
+        partial(connect, broker, name="shop page"),
         open_catalogue(DATABASE),
         open_jobs(DATABASE),
     )
