@@ -137,6 +137,7 @@ def fails(url: str) -> None:
 def stuck(url: str) -> None:
     """Publish to a broker that is frozen, and reach the end of the program."""
     KEPT.append(connect_blocking(url))
+    send(KEPT[0], "first")  # from now on its channel is open: what comes next is sent, and its fate uncertain
     print("frozen?", flush=True)
     sys.stdin.readline()
     future = KEPT[0].publish("", "q", Message(b"", Properties(message_id="m")))
