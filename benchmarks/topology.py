@@ -5,7 +5,7 @@
 
 `judge` takes the vhost from recorded listings (the management API's JSON) and the wanted topology as a file's data;
 its figure is CPU time, the best of three, for a thousand queues and for ten thousand, each with two bindings. Reading
-YAML is shown apart.
+YAML or definitions is shown apart.
 
 `apply` makes a thousand queues with a binding each in vhosts of its own, which it deletes; its figure is wall time,
 the best of three interleaved rounds. The loop declares and binds one after another, as a program does at its start; it
@@ -131,10 +131,13 @@ def print_judgement() -> None:
     print(f"{'CPU seconds':<12}{'1,000':>9}{'10,000':>9}{'ratio':>8}")
     for step in large:
         print(f"{step:<12}{small[step]:>9.3f}{large[step]:>9.3f}{large[step] / max(small[step], 1e-4):>8.1f}")
-    text = to_text(file(1_000, bindings=2))
-    began = time.process_time()
-    parse([("topology.yaml", text)], {})
-    print(f"(reading the same from YAML: {time.process_time() - began:.2f} for 1,000 queues, {len(text):,} characters)")
+    data = file(1_000, bindings=2)
+    listed = definitions(compile_topology(Spec.model_validate(data)), "bench")
+    for kind, text in (("YAML", to_text(data)), ("definitions", json.dumps(listed, default=dict))):
+        began = time.process_time()
+        parse([("topology", text)], {})
+        spent = time.process_time() - began
+        print(f"(reading the same from {kind}: {spent:.2f} for 1,000 queues, {len(text):,} characters)")
 
 
 def _best(rounds: list[dict[str, float]]) -> dict[str, float]:
