@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.cli import dlq_desk
 from tests.cli.service import FILE, MODULE, SECRET, Service
 from tests.containers.brokers import Broker
 
@@ -77,3 +79,13 @@ def service(broker: Broker, folder: Path, monkeypatch: pytest.MonkeyPatch) -> It
     assert broker.http("PUT", f"permissions/{broker.vhost}/{path}", everything)[0] in {201, 204}
     yield mine
     broker.http("DELETE", f"users/{path}")
+
+
+@pytest.fixture
+def here(broker, tmp_path, monkeypatch, capsys):
+    """Give the topology of `dlq_desk` on this vhost, and the command line pointed at it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    file = tmp_path / "dlq-topology.yaml"
+    file.write_text(dlq_desk.FILE)
+    return dlq_desk.Desk(broker, file, capsys)

@@ -1,20 +1,21 @@
 """A letter's body and headers as they may be shown: without credentials, and without anything that is no text."""
 
 import json
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from amqpkit.cli.dlq.credentials import hushed_document, names_credentials
 from amqpkit.cli.dlq.wording import sized
+from amqpkit.deliver import headers as h
 from amqpkit.deliver.bodies import BodyError, plain_text
-from amqpkit.deliver.credentials import HIDDEN, is_telling, redacted
+from amqpkit.deliver.credentials import HIDDEN
 from amqpkit.model import Received
 from amqpkit.operate.dead_letters.lines import written
 
-_TELLING: Final = frozenset({"authorization", "auth", "token", "cookie", "credential", "credentials"})
-_WORDS: Final = re.compile(r"[A-Za-z][a-z]*")
+STORY: Final = frozenset({h.ERROR, h.HISTORY, "x-exception-message", "x-exception-stacktrace"})
+"""Headers that tell of the failure, and show credentials where the body does."""
 _BODIES: Final = frozenset({"argsrepr", "kwargsrepr"})
 """Celery's headers that repeat the body."""
 
@@ -48,24 +49,27 @@ def shown_body(received: Received, *, whole: bool) -> Body:
     if whole:
         return Body(kind, size, text=text)
     try:
-        return Body("JSON", size, document=redacted(json.loads(text)))
+        return Body("JSON", size, document=hushed_document(json.loads(text)))
     except (ValueError, RecursionError):
         return Body(f"{kind} that is no JSON", size)
 
 
 def shown_headers(headers: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
-    """Copy headers as JSON has them: credentials hidden, and what repeats a body left out unless it is wanted."""
+    """Copy headers as JSON has them: credentials hidden, what repeats a body left out.
+
+    Wanted `whole`, what repeats the body or tells of the failure is as it was; a telling name still hides.
+    """
     return {name: _shown(name, value, whole=whole) for name, value in headers.items()}
 
 
 def _shown(name: str, value: Any, *, whole: bool) -> Any:
-    words = {word.lower() for word in _WORDS.findall(name)}
-    if is_telling(name) or words & _TELLING:
+    if names_credentials(name):
         return HIDDEN
     if name in _BODIES and not whole:
         return f"({len(str(value))} characters, shown with --body)"
     try:
-        return redacted(written(value))
+        document = written(value)
+        return document if whole and name in STORY | _BODIES else hushed_document(document)
     except ValueError as error:
         return f"({error})"
 

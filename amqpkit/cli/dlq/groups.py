@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from amqpkit.cli.dlq.choosing import Choice, Count
+from amqpkit.cli.dlq.credentials import hushed_error
 from amqpkit.cli.dlq.desk import DeskOptions, desk
 from amqpkit.cli.dlq.letters import error_text
 from amqpkit.cli.dlq.wording import Paper, aged, counted, harmless, instant_json, note, print_json, sized
@@ -24,8 +25,8 @@ async def groups(
 ) -> int:
     """Put letters together that died of the same thing: fate, error, payload type and version, origin.
 
-    Numbers, ids, times, addresses, paths and quoted text do not make two messages different. Exit codes: 0, 1 when not
-    all letters could be seen.
+    Numbers, ids, times, addresses, paths, quoted text and credentials do not make two messages different; credentials
+    are hidden, as `dlq show --help` tells. Exit codes: 0, 1 when not all letters could be seen.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ async def groups(
         def visit(received: Received) -> None:
             letter = read_letter(received, work=place.work)
             if chosen.admits(letter):
-                grouping.add(letter)
+                grouping.add(hushed_error(letter))
 
         browsed = await browse(here.transport, place.queue, visit, clock=here.clock, limit=limit)
     found = grouping.groups()

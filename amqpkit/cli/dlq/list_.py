@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 
 from amqpkit.cli.dlq.choosing import Choice, Count
+from amqpkit.cli.dlq.credentials import hushed_error
 from amqpkit.cli.dlq.desk import Desk, DeskOptions, desk
 from amqpkit.cli.dlq.letters import letter_json, letter_table
 from amqpkit.cli.dlq.wording import Paper, aged, counted, instant_json, note, print_json
@@ -34,8 +35,8 @@ async def list_(
     """List every dead-letter queue of the file: owner, depth, oldest letter, reasons, and whether its alert holds.
 
     Depths are the broker's own and exact. Reasons and ages are those of the first 200 letters; "of the first 200" says
-    that there are more. An alert holds when its `messages` or its `age` is reached. Exit codes: 0, and 1 when a queue
-    could not be asked.
+    that there are more. An alert holds when its `messages` or its `age` is reached. In errors credentials are hidden,
+    as `dlq show --help` tells. Exit codes: 0, and 1 when a queue could not be asked.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ async def _letters(here: Desk, name: str, choice: Choice, limit: int | None, *, 
     def visit(received: Received) -> None:
         letter = read_letter(received, work=found.work)
         if chosen.admits(letter):
-            kept.append(letter)
+            kept.append(hushed_error(letter))
 
     browsed = await browse(here.transport, found.queue, visit, clock=here.clock, limit=limit)
     if as_json:

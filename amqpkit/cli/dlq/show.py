@@ -1,13 +1,14 @@
 """`amqpkit dlq show`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from amqpkit.cli.dlq.bodies import Body, shown_body, shown_headers, whole_body
+from amqpkit.cli.dlq.bodies import STORY, Body, shown_body, shown_headers, whole_body
+from amqpkit.cli.dlq.credentials import hushed_letter
 from amqpkit.cli.dlq.desk import DeskOptions, desk
 from amqpkit.cli.dlq.letters import error_text, history_json, letter_json
 from amqpkit.cli.dlq.wording import Paper, harmless, harmless_lines, note, print_json, stamped
@@ -16,7 +17,7 @@ from amqpkit.model import Properties, Received
 from amqpkit.operate.dead_letters.browse import browse
 from amqpkit.operate.dead_letters.letter import Letter, read_letter
 
-_STORY: Final = frozenset({h.ERROR, h.HISTORY, "x-exception-stacktrace"})
+_TOLD: Final = STORY - {"x-exception-message"}
 """Headers that are told in sections of their own."""
 _TELLERS: Final = {"dlx": ", as RabbitMQ tells", "celery": ", a Celery task", "spring": ", as Spring tells"}
 _LINE: Final = 500
@@ -43,9 +44,11 @@ async def show(
     body: bool = False,
     json_: bool = False,
 ) -> int:
-    """Show one letter: properties, headers, what it went through, the traceback, the body without its credentials.
+    """Show one letter: properties, headers, what it went through, the traceback, the body; credentials are hidden.
 
-    A body that is no JSON cannot be redacted and is named by its kind and size. Exit codes: 0 shown, 1 no such letter.
+    Hidden is a URL's password, what follows a telling name (password=, "apiKey":, Authorization:), a bearer token, a
+    private key: in errors, traceback, history, headers and body alike. A body that is no JSON is named by its kind and
+    size. Exit codes: 0 shown, 1 no such letter.
 
     Parameters
     ----------
@@ -56,7 +59,8 @@ async def show(
     files
         Topology files, merged in order.
     body
-        Show the whole body, whatever is in it.
+        Show the body, the errors and the traceback as they are, whatever is in them. Headers with a telling name stay
+        hidden; `dlq export` has everything.
     json_
         Print one JSON document.
     """
@@ -70,7 +74,8 @@ async def show(
             letter = read_letter(received, work=place.work)
             if id in (letter.id, harmless(letter.id)) and len(found) < _MANY:
                 whole = whole_body(received) if body and json_ else None
-                found.append(_Shown(letter, received.properties, shown_body(received, whole=body), whole))
+                shown = letter if body else hushed_letter(letter)
+                found.append(_Shown(shown, received.properties, shown_body(received, whole=body), whole))
 
         browsed = await browse(here.transport, place.queue, visit, clock=here.clock)
     if json_:
@@ -121,9 +126,9 @@ def _print(paper: Paper, shown: _Shown, *, whole: bool) -> None:
             paper.line(f"  {name:<12}{harmless(value, _LINE)}")
     _section(paper, "Properties", (f"{name}: {value}" for name, value in _properties(shown.properties)))
     headers = shown_headers(shown.properties.headers, whole=whole)
-    _section(paper, "Headers", (f"{name}: {_value(value)}" for name, value in headers.items() if name not in _STORY))
+    _section(paper, "Headers", (f"{name}: {_value(value)}" for name, value in headers.items() if name not in _TOLD))
     _section(paper, "Timeline", _timeline(letter))
-    _section(paper, "Errors", _details(shown.properties))
+    _section(paper, "Errors", _details(headers))
     if letter.error[2]:
         paper.line("Traceback", "bold")
         for line in harmless_lines(letter.error[2].rstrip(), _TRACEBACK):
@@ -156,12 +161,16 @@ def _timeline(letter: Letter) -> Iterator[str]:
     yield f"{stamped(letter.died_at) or '?':<20}  dead: {letter.fate}"
 
 
-def _details(properties: Properties) -> Iterator[str]:
+def _details(headers: Mapping[str, Any]) -> Iterator[str]:
     """What validation said, place by place."""
-    error = properties.headers.get(h.ERROR)
+    error = headers.get(h.ERROR)
     errors = error.get("errors") if isinstance(error, dict) else None
     for each in errors[:_MANY] if isinstance(errors, list) else ():
-        yield ", ".join(f"{name}: {value}" for name, value in each.items()) if isinstance(each, dict) else str(each)
+        yield (
+            ", ".join(f"{name}: {_typed(value)}" for name, value in each.items())
+            if isinstance(each, dict)
+            else str(each)
+        )
 
 
 def _value(value: Any) -> str:
