@@ -3,10 +3,10 @@
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import IO, Annotated, Final, Protocol
 
 from cyclopts import Parameter
 
@@ -15,7 +15,7 @@ from amqpkit.cli.dlq.desk import DeskOptions, desk
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
 from amqpkit.cli.dlq.wording import counted, note
 from amqpkit.errors import AmqpkitError
-from amqpkit.operate.dead_letters.exports import export_letters, new_file
+from amqpkit.operate.dead_letters.exports import export_letters, new_file, part_of
 
 _IN_MEMORY: Final = 16 * 1024 * 1024
 _NAMED = 20
@@ -31,8 +31,10 @@ async def export(
 ) -> int:
     """Write letters as JSON lines, byte for byte and type for type; they stay in the queue.
 
-    The lines are on standard output, or in a file that only its owner can read. Nothing in them is redacted. Exit
-    codes: 0 all that were meant are written, 1 some are not, 130 stopped.
+    The lines are on standard output, or in a file that only its owner can read. Nothing in them is redacted. The file
+    gets its name when it is complete: what an export has written that was stopped, or lost the broker, or filled the
+    disk, is in FILE.part, which the next try begins anew. Exit codes: 0 all that were meant are written, 1 some are
+    not, 130 stopped.
 
     Parameters
     ----------
@@ -50,11 +52,11 @@ async def export(
         if not here.may_look(found.queue):
             return 1
         depth = await here.transport.depth(found.queue)
-        with _open(out) as write, stopping() as stop, Bar("Exporting") as bar:
+        with stopping() as stop, _target(out, found.queue) as target, Bar("Exporting") as bar:
             done = await export_letters(
                 here.transport,
                 found.queue,
-                write,
+                target.write,
                 filter=chosen,
                 limit=limit,
                 work=found.work,
@@ -62,8 +64,11 @@ async def export(
                 stop=stop,
                 on_progress=lambda seen: bar.at(seen, depth),
             )
-            stopped = stop.is_set()
-    note(f"{counted(done.written, 'letter')} written to {out or 'standard output'} ({done.seen} seen in {found.queue})")
+            if not done.trouble:
+                target.finish()
+            stopped = stop.is_set() and bool(done.trouble)
+    written = part_of(out) if out and done.trouble else out or "standard output"
+    note(f"{counted(done.written, 'letter')} written to {written} ({done.seen} seen in {found.queue})")
     for name, why in done.unwritable[:_NAMED]:
         note(f"not written: {name}: {why}")
     if done.trouble:
@@ -71,18 +76,44 @@ async def export(
     return STOPPED if stopped else int(not done.complete)
 
 
+class _Target(Protocol):
+    """What lines are written to; unless it is finished, it is said that they are not all."""
+
+    def write(self, line: str) -> None: ...
+    def finish(self) -> None: ...
+
+
+class _Output:
+    """Standard output. A pipe may be slow, and the broker does not wait: it gets the lines in the end."""
+
+    def __init__(self, kept: IO[str]) -> None:
+        self._kept, self.finished = kept, False
+
+    def write(self, line: str) -> None:
+        self._kept.write(f"{line}\n")
+
+    def finish(self) -> None:
+        self.finished = True
+
+
 @contextmanager
-def _open(out: Path | None) -> Iterator[Callable[[str], object]]:
-    """Give what writes a line. A pipe may be slow, and the broker does not wait: it gets them in the end."""
+def _target(out: Path | None, queue: str) -> Iterator[_Target]:
+    anew = f'no letter has left "{queue}": run it again'
     if out is None:
         with tempfile.SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="ascii", newline="\n") as kept:
-            yield lambda line: kept.write(f"{line}\n")
+            yield (output := _Output(kept))
             kept.seek(0)
             shutil.copyfileobj(kept, sys.stdout)
+        if not output.finished:
+            note(f"not complete: {anew}")
         return
     try:
-        with new_file(out) as write:
-            yield write
+        with new_file(out) as file:
+            try:
+                yield file
+            finally:
+                if not file.finished:
+                    note(f"not complete: {out} was not made; what was written so far is in {part_of(out)}. {anew}")
     except OSError as error:
         msg = f"the letters cannot be written to {out}: {error.strerror or error}"
         raise AmqpkitError(msg) from error

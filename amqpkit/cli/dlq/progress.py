@@ -18,7 +18,7 @@ STOPPED: Final = 130
 
 @contextmanager
 def stopping() -> Iterator[asyncio.Event]:
-    """Give an event that the first SIGINT or SIGTERM sets; the second cancels the task."""
+    """Give an event that the first SIGINT or SIGTERM sets; the second ends all: raises KeyboardInterrupt."""
     stop, loop, task = asyncio.Event(), asyncio.get_running_loop(), asyncio.current_task()
 
     def obey() -> None:
@@ -34,6 +34,10 @@ def stopping() -> Iterator[asyncio.Event]:
         loop.add_signal_handler(number, obey)
     try:
         yield stop
+    except asyncio.CancelledError:
+        if stop.is_set():  # by the second signal: nobody else cancels a command, and it is no error to be traced
+            raise KeyboardInterrupt from None
+        raise
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from amqpkit.model import Received, WorkQueue
 from amqpkit.operate.dead_letters.browse import browse
@@ -81,24 +82,37 @@ async def export_letters(  # noqa: PLR0913 - keyword-only settings, each with it
     return Exported(browsed.total, browsed.seen, written, stayed, tuple(unwritable), browsed.trouble)
 
 
-@contextmanager
-def new_file(path: Path) -> Iterator[Callable[[str], None]]:
-    """Write lines to a file that is there when it is whole, for its owner alone; give what writes one.
+class NewFile:
+    """Lines that get their name when they are whole; until then, and when they never are, they are in `NAME.part`."""
 
-    Raises FileExistsError rather than overwrite, and OSError. Until the end, and after an error, the lines are in
-    `NAME.part`.
-    """
+    def __init__(self, path: Path, file: TextIO) -> None:
+        """Write into an open part; `new_file` opens."""
+        self._path, self._file = path, file
+        self.finished = False
+
+    def write(self, line: str) -> None:
+        """Write one line; raises OSError."""
+        self._file.write(line)
+        self._file.write("\n")
+
+    def finish(self) -> None:
+        """Say that this is all: the file is on disk, then gets its name. Raises OSError."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        part_of(self._path).rename(self._path)
+        self.finished = True
+
+
+def part_of(path: Path) -> Path:
+    """Where the lines of a file are that is not finished; the next try begins it anew."""
+    return path.with_name(f"{path.name}.part")
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[NewFile]:
+    """Open a new file for its owner alone. Raises FileExistsError rather than overwrite, and OSError."""
     if path.exists():
         raise FileExistsError(f"{path} exists; give another name, or move it away")
-    part = path.with_name(f"{path.name}.part")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+    handle = os.open(part_of(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
     with os.fdopen(handle, "w", encoding="ascii", newline="\n") as file:
-
-        def write(line: str) -> None:
-            file.write(line)
-            file.write("\n")
-
-        yield write
-        file.flush()
-        os.fsync(file.fileno())
-    part.rename(path)
+        yield NewFile(path, file)

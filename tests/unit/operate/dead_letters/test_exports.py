@@ -1,12 +1,13 @@
 import asyncio
 import stat
+from contextlib import nullcontext
 
 import pytest
 
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.errors import ConnectionFailed, QueueMissing
 from amqpkit.model import Message, Properties
-from amqpkit.operate.dead_letters.exports import export_letters, new_file
+from amqpkit.operate.dead_letters.exports import export_letters, new_file, part_of
 from amqpkit.operate.dead_letters.filters import Filter
 from amqpkit.operate.dead_letters.imports import Fault, Standing, import_letters
 
@@ -208,26 +209,31 @@ async def test_a_message_without_an_id_whose_queue_goes_meanwhile_is_not_counted
 
 def test_a_file_is_there_when_it_is_whole_and_is_its_owners_alone(tmp_path):
     path = tmp_path / "letters.jsonl"
-    with new_file(path) as write:
-        write("one")
+    with new_file(path) as file:
+        file.write("one")
         assert not path.exists()
-        write("two")
+        file.write("two")
+        file.finish()
 
     assert path.read_text() == "one\ntwo\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not part_of(path).exists()
     with pytest.raises(FileExistsError), new_file(path):
         pass
 
 
-def test_a_file_that_was_not_finished_has_another_name(tmp_path):
+@pytest.mark.parametrize("error", [None, KeyError])
+def test_a_file_that_was_not_finished_has_another_name_and_is_begun_anew(tmp_path, error):
     path = tmp_path / "letters.jsonl"
 
     def breaks() -> None:
-        with new_file(path) as write:
-            write("one")
-            raise KeyError
+        with new_file(path) as file:
+            file.write("one")
+            if error:
+                raise error
 
-    with pytest.raises(KeyError):
-        breaks()
-    assert not path.exists()
-    assert (tmp_path / "letters.jsonl.part").read_text() == "one\n"
+    for _ in range(2):
+        with pytest.raises(error) if error else nullcontext():
+            breaks()
+        assert not path.exists()
+        assert (tmp_path / "letters.jsonl.part").read_text() == "one\n"
