@@ -44,7 +44,7 @@ async def list_(
         Topology files, merged in order.
     letters
         List the letters of this queue instead, one a line: a work queue of the file, or any queue on the broker. The
-        filters are for this.
+        filters are for this. On a terminal the lines are cut to its width; in a pipe and with --json they are whole.
     limit
         Letters that are looked at (default: 200 of each queue; of one queue's letters all).
     json_

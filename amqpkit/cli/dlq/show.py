@@ -10,7 +10,7 @@ from typing import Any, Final
 from amqpkit.cli.dlq.bodies import STORY, Body, shown_body, shown_headers, whole_body
 from amqpkit.cli.dlq.credentials import hushed_letter
 from amqpkit.cli.dlq.desk import DeskOptions, desk
-from amqpkit.cli.dlq.letters import error_text, history_json, letter_json
+from amqpkit.cli.dlq.letters import error_text, history_json, is_called, letter_json
 from amqpkit.cli.dlq.wording import Paper, harmless, harmless_lines, note, print_json, stamped
 from amqpkit.deliver import headers as h
 from amqpkit.model import Properties, Received
@@ -55,7 +55,8 @@ async def show(
     queue
         A work queue of the file (its dead letters are meant), or any queue on the broker.
     id
-        The message id, or the sha256: name of a letter that has none, as `dlq list --letters` and `dlq groups` say.
+        The message id, or the sha256: name of a letter that has none, as `dlq list --letters` and `dlq groups` say it;
+        also as a narrow terminal has it, with … in it.
     files
         Topology files, merged in order.
     body
@@ -72,7 +73,7 @@ async def show(
 
         def visit(received: Received) -> None:
             letter = read_letter(received, work=place.work)
-            if id in (letter.id, harmless(letter.id)) and len(found) < _MANY:
+            if is_called(letter.id, id) and len(found) < _MANY:
                 whole = whole_body(received) if body and json_ else None
                 shown = letter if body else hushed_letter(letter)
                 found.append(_Shown(shown, received.properties, shown_body(received, whole=body), whole))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -52,6 +53,11 @@ class Paper:
         """Give text in a style (bold, dim, red, yellow), if there are any."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colours and text else text
 
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal; None where there is none, and a line may be as long as it likes."""
+        return shutil.get_terminal_size().columns if self._stream.isatty() else None
+
     def line(self, text: str = "", style: str = "") -> None:
         """Print a line."""
         print(self.styled(text, style) if style else text, file=self._stream)
@@ -72,6 +78,25 @@ def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -
         room = " " * (width - cell_len(text))
         parts.append(room + text if to_the_right else text + room)
     return "  ".join(parts).rstrip()
+
+
+def cut(text: str, room: int) -> str:
+    """Harmless text of at most so many columns, its end left out."""
+    return text if cell_len(text) <= room else f"{_head(text, room - 1)}…"
+
+
+def cut_within(text: str, head: int, tail: int) -> str:
+    """Harmless text with its middle left out; the end of an id tells more than its middle."""
+    if cell_len(text) <= head + 1 + tail:
+        return text
+    return f"{_head(text, head)}…{_head(text[::-1], tail)[::-1]}"
+
+
+def _head(text: str, room: int) -> str:
+    at = max(room, 0)
+    while cell_len(text[:at]) > room:
+        at -= 1
+    return text[:at]
 
 
 def print_json(document: object) -> None:
