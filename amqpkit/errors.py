@@ -80,10 +80,10 @@ class Locked(BrokerError):
 class QueueMissing(BrokerError):
     """The queue to consume from does not exist."""
 
-    def __init__(self, queue: str) -> None:
-        """Name the queue and the remedy."""
+    def __init__(self, queue: str, remedy: str = "run `amqpkit apply` first") -> None:
+        """Name the queue and the remedy; the usual one is for a queue that a topology file declares."""
         self.queue = queue
-        super().__init__(f'queue "{queue}" does not exist on the broker; run `amqpkit apply` first')
+        super().__init__(f'queue "{queue}" does not exist on the broker; {remedy}')
 
 
 class Refused(BrokerError):

@@ -361,6 +361,22 @@ def test_looking_where_it_costs_is_warned_of_and_where_each_look_costs_it_is_ask
     assert here.told("list", "--letters", "costly", "--yes", file=False)["seen"] == 1
 
 
+def test_the_remedy_for_a_queue_that_is_not_there_fits_whose_it_would_be(here: Desk) -> None:
+    here.queue("invoices.dead", queue_type="classic")
+    _, foreign = here.dlq("groups", "invoice.dead", code=1)
+    here.broker.http("DELETE", f"queues/{here.broker.vhost}/quiet.dlq")
+    _, ours = here.dlq("groups", "quiet", code=1)
+    _, alone = here.dlq("groups", "quiet.dlq", code=1, file=False)
+
+    assert ours == 'amqpkit: queue "quiet.dlq" does not exist on the broker; run `amqpkit apply` first\n'
+    vhost = f'check the name and the vhost, which is "{here.broker.vhost}"'
+    missing = 'amqpkit: queue "{}" does not exist on the broker; '
+    near = ' (did you mean "invoices.dead"?); dead letters seem to be in "invoices.dead", "orders.dlq", "quiet.dlq"\n'
+    assert foreign == f"{missing.format('invoice.dead')}the topology does not declare it either: {vhost}{near}"
+    assert alone.startswith(f"{missing.format('quiet.dlq')}no topology file was given: {vhost}")
+    assert 'seem to be in "invoices.dead", "orders.dlq"' in alone
+
+
 def test_the_command_line_says_what_is_missing(here: Desk) -> None:
     assert "--letters QUEUE" in here.dlq("list", file=False, code=64)[1]
     assert "--letters QUEUE" in here.dlq("list", "--fate", "crashed", code=64)[1]

@@ -5,8 +5,9 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
@@ -19,7 +20,10 @@ from amqpkit.declare.load import load_topology
 from amqpkit.errors import AmqpkitError, BrokerError, QueueMissing
 from amqpkit.model import Policy, Topology, WorkQueue
 from amqpkit.operate.dead_letters.costs import Cost, Price, cost_of_looking
+from amqpkit.operate.dead_letters.likely import dead_letter_queues
 from amqpkit.ports import Clock, Transport
+
+_NAMED: Final = 10
 
 
 @Parameter(name="*")
@@ -51,16 +55,36 @@ class Desk:
     async def find(self, name: str) -> "Found":
         """Find the queue that is meant: a work queue's dead-letter queue, or the queue of that name.
 
-        Raises QueueMissing, before anybody is warned of what looking into it costs.
+        Raises QueueMissing with a remedy that fits, before anybody is warned of what looking into it costs.
         """
         for work in self.topology.work_queues.values() if self.topology else ():
             if name in (work.name, work.dead_queue):
                 await self.transport.depth(work.dead_queue)
                 return Found(work.dead_queue, work)
-        await self.transport.depth(name)
+        try:
+            await self.transport.depth(name)
+        except QueueMissing as error:
+            if self.topology and any(queue.name == name for queue in self.topology.queues):
+                raise
+            raise QueueMissing(name, self._remedy(name)) from error
         if self.topology is None and await self._exists(f"{name}.dlq"):
             note(f'there is no topology file, so "{name}" is the queue itself; its dead letters are in "{name}.dlq"')
         return Found(name, None)
+
+    def _remedy(self, name: str) -> str:
+        """What to do about a queue that is nobody's, as far as we know."""
+        declares = "the topology does not declare it either" if self.topology else "no topology file was given"
+        remedy = f'{declares}: check the name and the vhost, which is "{self.place.vhost}"'
+        if self.actual is None:
+            return remedy
+        close = get_close_matches(name, [queue.name for queue in self.actual.queues], n=1)
+        likely = [f'"{queue}"' for queue in dead_letter_queues(self.actual)]
+        more = f" and {len(likely) - _NAMED} more" if len(likely) > _NAMED else ""
+        return (
+            remedy
+            + (f' (did you mean "{close[0]}"?)' if close else "")
+            + (f"; dead letters seem to be in {', '.join(likely[:_NAMED])}{more}" if likely else "")
+        )
 
     async def _exists(self, queue: str) -> bool:
         try:

@@ -9,6 +9,8 @@ from amqpkit.operate.dead_letters.waiting import SLICE, depth_of
 from amqpkit.operate.dead_letters.window import WINDOW
 from amqpkit.ports import Clock, Transport
 
+REMEDY: Final = "create or apply it, or send the letters to another queue"
+"""The queue may be anybody's: a letter told of it, or a line, or a command line."""
 FULL_FOR: Final = 0.5
 """Seconds until a queue above its limit is asked again."""
 
@@ -31,8 +33,8 @@ class Targets:
     async def _look_for(self, queue: str) -> QueueMissing | None:
         try:
             await depth_of(self._transport, queue)
-        except QueueMissing as missing:
-            return missing
+        except QueueMissing:
+            return QueueMissing(queue, REMEDY)
         except AccessRefused:
             return None  # since 4.3 the question needs a permission that publishing does not (measured)
         return None

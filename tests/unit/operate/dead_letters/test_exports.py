@@ -10,6 +10,7 @@ from amqpkit.model import Message, Properties
 from amqpkit.operate.dead_letters.exports import export_letters, new_file, part_of
 from amqpkit.operate.dead_letters.filters import Filter
 from amqpkit.operate.dead_letters.imports import Fault, Standing, import_letters
+from amqpkit.operate.dead_letters.targets import REMEDY
 
 
 async def exported(lab, **settings):
@@ -204,7 +205,7 @@ async def test_a_message_without_an_id_whose_queue_goes_meanwhile_is_not_counted
 
     report = await imported(lab, lines, on_progress=lambda _: lab.broker.delete_queue("work.dlq"))
 
-    assert report.faults == (Fault(1, str(QueueMissing("work.dlq")), uncertain=True),)
+    assert report.faults == (Fault(1, str(QueueMissing("work.dlq", REMEDY)), uncertain=True),)
 
 
 def test_a_file_is_there_when_it_is_whole_and_is_its_owners_alone(tmp_path):
