@@ -14,6 +14,7 @@ from amqpkit.cli.bodies import Body, Checker, checker_of, text_of
 from amqpkit.cli.connect import BrokerOptions
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.lines import Line, Lines, Tally
+from amqpkit.cli.rates import Rate, rate_of
 from amqpkit.cli.resume import Resume
 from amqpkit.cli.schema import LOCK
 from amqpkit.cli.usage import UsageError
@@ -41,7 +42,7 @@ async def publish(  # noqa: PLR0913 - a command's options
     priority: int | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - the deadline of the publish
     overload: Literal["wait", "fail"] = "wait",
-    rate: float | None = None,
+    rate: Rate = None,
 ) -> int:
     """Publish one message, or a file of them, and wait until the broker has them.
 
@@ -81,20 +82,19 @@ async def publish(  # noqa: PLR0913 - a command's options
         Seconds for everything that happens to one message, connecting, an alarm and a full queue included.
     overload
         What to do about a full queue: wait for it, or fail at once.
-    rate
-        Messages a second at most.
     """
     if many is not None and body is not None:
         files, body = (Path(body), *files), None
     _check_usage(body, many, resume, key, skip_invalid=skip_invalid)
-    _check_numbers(timeout=timeout, rate=rate)
+    _check_timeout(timeout)
+    speed = rate_of(rate)
     topology = load_topology(*topology_files(files), environ=os.environ)
     url = (connection or BrokerOptions()).broker(topology.vhost)
     checker = checker_of(type, version, modules=payloads, lock=schemas)
     writer = _Writer(topology, type, checker, {"correlation_id": correlation_id, "priority": priority})
     print(f"checked against {checker.by}", file=sys.stderr)
     transport = AioTransport(url, name="amqpkit publish", connect_timeout=timeout)
-    publisher = Publisher(topology, transport, timeout=timeout, overload=overload, rate=rate)
+    publisher = Publisher(topology, transport, timeout=timeout, overload=overload, rate=speed)
     if many is None:
         order = writer.order(writer.read(text_of(body or "")), key=key)
         await transport.open()
@@ -178,8 +178,7 @@ def _check_usage(
         raise UsageError(msg)
 
 
-def _check_numbers(**numbers: float | None) -> None:
-    for name, number in numbers.items():
-        if number is not None and not 0 < number < math.inf:
-            msg = f"--{name} {number:g} makes no sense; write a number above 0"
-            raise UsageError(msg)
+def _check_timeout(timeout: float) -> None:
+    if not 0 < timeout < math.inf:
+        msg = f"--timeout {timeout:g} makes no sense; write a number of seconds above 0"
+        raise UsageError(msg)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqpkit.cli.dlq.bodies import shown_body, shown_headers
-from amqpkit.cli.dlq.choosing import Choice, rate_of
+from amqpkit.cli.dlq.choosing import Choice
 from amqpkit.cli.dlq.discard import _user
 from amqpkit.cli.dlq.wording import Paper, aged, harmless, harmless_lines, print_json, sized
 from amqpkit.cli.usage import UsageError
@@ -189,12 +189,6 @@ def test_times_are_durations_ago_or_instants() -> None:
 def test_other_times_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"--since .* such as 2h"):
         Choice(since=text).filter(NOW)
-
-
-def test_a_rate_says_its_unit() -> None:
-    assert (rate_of(None), rate_of("600/m")) == (None, 10.0)
-    with pytest.raises(UsageError, match=r"--rate: .*50/s"):
-        rate_of("20")
 
 
 def test_whoever_discards_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ def test_a_locked_schema_is_used_where_no_class_is_named(office: Path, capsys: p
         (["--bdoy", "{}"], "there is no option --bdoy"),
         (["{}", "--resume", "r"], "are for --many"),
         (["{}", "--skip-invalid"], "are for --many"),
-        (["{}", "--rate", "0"], "--rate 0 makes no sense"),
+        (["{}", "--rate", "0"], "--rate '0' is not a rate"),
         (["{}", "--timeout", "nan"], "--timeout nan makes no sense"),
         (["--many", "x", "--key", "k"], "--key would make all of the lines one message"),
     ],

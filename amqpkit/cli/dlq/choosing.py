@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from amqpkit.cli.usage import UsageError
 from amqpkit.operate.dead_letters.filters import Filter
-from amqpkit.units import parse_duration, parse_rate
+from amqpkit.units import parse_duration
 
 Fate = Literal[
     "permanent",
@@ -79,15 +79,6 @@ class Choice:
             id=self.id,
             replayed_below=self.replayed_below,
         )
-
-
-def rate_of(text: str | None) -> float | None:
-    """Read --rate, a second; raises UsageError."""
-    try:
-        return None if text is None else parse_rate(text)
-    except ValueError as error:
-        msg = f"--rate: {error}"
-        raise UsageError(msg) from error
 
 
 def _instant(option: str, text: str | None, now: datetime) -> datetime | None:

@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.clock import SystemClock
 from amqpkit.cli.connect import BrokerOptions
-from amqpkit.cli.dlq.choosing import rate_of
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
 from amqpkit.cli.dlq.wording import Paper, counted, note, print_json
+from amqpkit.cli.rates import Rate, rate_of
 from amqpkit.errors import AmqpkitError
 from amqpkit.operate.dead_letters.imports import Imported, import_letters
 
@@ -26,7 +26,7 @@ async def import_(  # noqa: PLR0913 - a command's options
     connection: BrokerOptions | None = None,
     to: Annotated[str | None, Parameter(show_default=False)] = None,
     skip: int = 0,
-    rate: Annotated[str | None, Parameter(show_default=False)] = None,
+    rate: Rate = None,
     json_: bool = False,
 ) -> int:
     """Publish the letters of an export or an audit file, confirmed, to the queues that they were in.
@@ -42,12 +42,10 @@ async def import_(  # noqa: PLR0913 - a command's options
         To this queue instead of the one that each letter was in.
     skip
         Lines to pass over, to go on where an import ended.
-    rate
-        How fast, as 20/s or 600/m.
     json_
         Print one JSON document.
     """
-    url = (connection or BrokerOptions()).broker()
+    speed, url = rate_of(rate), (connection or BrokerOptions()).broker()
     transport = AioTransport(url, name="amqpkit dlq import")
     with _open(file) as lines:
         await transport.open()
@@ -58,7 +56,7 @@ async def import_(  # noqa: PLR0913 - a command's options
                     lines,
                     to=to,
                     skip=skip,
-                    rate=rate_of(rate),
+                    rate=speed,
                     clock=SystemClock(),
                     stop=stop,
                     on_progress=lambda standing: bar.at(standing.read, None, f"{standing.stored} stored"),

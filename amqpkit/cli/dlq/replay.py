@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from amqpkit.cli.dlq.choosing import Choice, Count, rate_of
+from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.desk import Desk, DeskOptions, Found, agreed, desk
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
 from amqpkit.cli.dlq.wording import Paper, counted, harmless, note, print_json
+from amqpkit.cli.rates import Rate, rate_of
 from amqpkit.cli.usage import UsageError
 from amqpkit.operate.dead_letters.letter import Letter
 from amqpkit.operate.dead_letters.reach import reached
@@ -33,7 +34,7 @@ async def replay(  # noqa: PLR0913 - a command's options
     connection: DeskOptions | None = None,
     choice: Choice | None = None,
     dry_run: bool = False,
-    rate: Annotated[str | None, Parameter(show_default=False)] = None,
+    rate: Rate = None,
     limit: Count = None,
     max_replays: Count = None,
     force: bool = False,
@@ -43,8 +44,9 @@ async def replay(  # noqa: PLR0913 - a command's options
 ) -> int:
     """Send letters back to the queue that each failed in, with all their attempts; each is confirmed, then taken away.
 
-    At most as many go as are there at the start: one that dies again meanwhile waits for the next run. Ctrl-C ends it
-    between two letters; run it again to go on. Exit codes: 0 all that were meant went, 1 some did not, 130 stopped.
+    At most as many go as are there at the start: one that dies again meanwhile waits for the next run. Without --rate
+    they go at the file's replay rate, else as fast as it goes. Ctrl-C ends it between two letters; run it again to go
+    on. Exit codes: 0 all that were meant went, 1 some did not, 130 stopped.
 
     Parameters
     ----------
@@ -54,8 +56,6 @@ async def replay(  # noqa: PLR0913 - a command's options
         Topology files, merged in order.
     dry_run
         Only say what would go where.
-    rate
-        How fast, as 20/s or 600/m (default: the file's replay rate, else as fast as it goes).
     limit
         How many to replay.
     max_replays
@@ -72,7 +72,7 @@ async def replay(  # noqa: PLR0913 - a command's options
     if to is not None and to_exchange:
         msg = "--to and --to-exchange are two places: give one"
         raise UsageError(msg)
-    run = f"run-{secrets.token_hex(4)}"
+    speed, run = rate_of(rate), f"run-{secrets.token_hex(4)}"
     async with desk(files, connection, verb="replay") as here:
         found = await here.find(queue)
         if not here.may_look(found.queue):
@@ -83,7 +83,7 @@ async def replay(  # noqa: PLR0913 - a command's options
             to=to,
             to_exchange=to_exchange,
             limit=limit,
-            rate=rate_of(rate),
+            rate=speed,
             max_replays=max_replays,
             force=force,
             dry_run=dry_run,
