@@ -4,7 +4,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from amqpkit.cli.bodies import Body
-from amqpkit.cli.resume import Resume
+from amqpkit.cli.resume import Resume, ResumeUnwritableError
 from amqpkit.deliver.outgoing import Outcome
 from amqpkit.errors import AmqpkitError
 from amqpkit.events import Fate
@@ -35,23 +35,22 @@ class Line:
 class Lines:
     """A file of bodies, checked as a whole before the first is sent; empty lines count but hold nothing."""
 
-    def __init__(self, file: IO[bytes], read: Callable[[str], Body], resume: Resume) -> None:
+    def __init__(self, file: IO[bytes], read: Callable[[str], Body], resume: Resume, path: str) -> None:
         """Keep the parts; `read` checks a line, and raises AmqpkitError for a bad one."""
-        self._file, self._read, self._resume = file, read, resume
+        self._file, self._read, self._resume, self._path = file, read, resume, path
         self.invalid = self.skipped = self.total = 0
 
     @classmethod
     @contextmanager
     def open(cls, path: str, read: Callable[[str], Body], resume: Resume) -> "Iterator[Lines]":
         """Open a file, or standard input for `-`, which is kept in a temporary file; raises AmqpkitError."""
-        try:
-            with tempfile.TemporaryFile() if path == "-" else Path(path).open("rb") as file:
-                if path == "-":
+        with tempfile.TemporaryFile() if path == "-" else _opened(path) as file:
+            if path == "-":
+                try:
                     shutil.copyfileobj(sys.stdin.buffer, file)
-                yield cls(file, read, resume)
-        except OSError as error:
-            msg = f"{path} cannot be read: {error}"
-            raise AmqpkitError(msg) from error
+                except OSError as error:
+                    raise _unreadable(path, error) from error
+            yield cls(file, read, resume, path)
 
     def check(self) -> None:
         """Check every line and name the bad ones on standard error; counts `invalid`, `skipped` and `total`."""
@@ -79,11 +78,25 @@ class Lines:
                 continue  # named and counted by `check`
 
     def _texts(self) -> Iterator[tuple[int, str]]:
-        self._file.seek(0)
-        for number, raw in enumerate(self._file, start=1):
-            text = raw.decode(errors="surrogateescape").strip()
-            if text:
-                yield number, text
+        try:
+            self._file.seek(0)
+            for number, raw in enumerate(self._file, start=1):
+                text = raw.decode(errors="surrogateescape").strip()
+                if text:
+                    yield number, text
+        except OSError as error:  # of the reading: what happens to a line is raised elsewhere
+            raise _unreadable(self._path, error) from error
+
+
+def _opened(path: str) -> IO[bytes]:
+    try:
+        return Path(path).open("rb")
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> AmqpkitError:
+    return AmqpkitError(f"{path} cannot be read: {error}")
 
 
 class Tally:
@@ -93,6 +106,8 @@ class Tally:
         """Begin at nothing; `numbers` are the line numbers in the order in which they were taken."""
         self.fates: Counter[Fate] = Counter()
         self.numbers: list[int] = []
+        self.forgotten: list[int] = []
+        """Lines that are stored without the resume file knowing."""
         self._resume = resume
         console = Console(stderr=True)
         self._progress = Progress(
@@ -109,13 +124,18 @@ class Tally:
             yield
 
     def note(self, outcome: Outcome) -> None:
-        """Count one, write it down, name it unless it is stored."""
+        """Count one, name it unless it is stored, write it down; raises ResumeUnwritableError, which ends the run."""
         line = self.numbers[outcome.index]
-        self._resume.note(line, outcome)
         self.fates[outcome.fate] += 1
         self._progress.advance(self._task)
         if outcome.error is not None and self.fates[outcome.fate] <= TOLD:
             print(f"line {line}: {outcome.error}", file=sys.stderr)
+        try:
+            self._resume.note(line, outcome)
+        except ResumeUnwritableError:
+            if outcome.fate is Fate.CONFIRMED:
+                self.forgotten.append(line)
+            raise
 
     def summary(self, lines: Lines, left: int) -> str:
         """How all lines ended, in one line."""
@@ -123,3 +143,14 @@ class Tally:
         counts += [(count, fate.value) for fate, count in self.fates.items() if fate is not Fate.CONFIRMED]
         counts += [(lines.invalid, "invalid"), (left, "not tried")]
         return ", ".join(f"{count} {word}" for count, word in counts if count or word == "confirmed")
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Name numbers in few words: `1, 3-7, 9`."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)

@@ -13,9 +13,9 @@ from amqpkit.brokers.clock import SystemClock
 from amqpkit.cli.bodies import Body, Checker, checker_of, text_of
 from amqpkit.cli.connect import BrokerOptions
 from amqpkit.cli.files import topology_files
-from amqpkit.cli.lines import Line, Lines, Tally
+from amqpkit.cli.lines import Line, Lines, Tally, spans
 from amqpkit.cli.rates import Rate, rate_of
-from amqpkit.cli.resume import Resume
+from amqpkit.cli.resume import Resume, ResumeUnwritableError
 from amqpkit.cli.schema import LOCK
 from amqpkit.cli.usage import UsageError
 from amqpkit.declare.load import load_topology
@@ -63,7 +63,8 @@ async def publish(  # noqa: PLR0913 - a command's options
         A file with one body to a line (JSON Lines); - is standard input.
     resume
         With --many: remember in this file what is stored, and go on from it. A line whose fate was unknown is sent
-        again under the same message id.
+        again under the same message id. When the file cannot be written any more, the run ends and names what it does
+        not know.
     skip_invalid
         With --many: send the good lines though there are bad ones.
     payloads
@@ -150,15 +151,27 @@ async def _publish_many(
 
     try:
         if lines.total:
-            await transport.open()
-            with resume, tally.shown():
+            with resume:
                 resume.begin(writer.type)
-                await publisher.publish_many(map(order, lines), progress=tally.note)
+                await transport.open()
+                with tally.shown():
+                    await publisher.publish_many(map(order, lines), progress=tally.note)
+    except ResumeUnwritableError as error:
+        raise AmqpkitError(f"{error}; {_what_is_forgotten(tally)}") from error
     finally:
         await transport.close()
         told = sum(tally.fates.values())
         print(tally.summary(lines, lines.total - told))
     return int(bool(lines.invalid) or tally.fates[Fate.CONFIRMED] < lines.total)
+
+
+def _what_is_forgotten(tally: Tally) -> str:
+    if not tally.forgotten:
+        return "the lines that were not tried can be sent with it when there is room"
+    return (
+        f"the rest was not tried. Stored, though it does not say so: line {spans(tally.forgotten)}. A run that goes on "
+        "from it sends these again, under the same message ids"
+    )
 
 
 def _check_usage(

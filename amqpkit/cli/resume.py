@@ -2,7 +2,8 @@
 
 import json
 import secrets
-from io import TextIOWrapper
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 from uuid import UUID, uuid5
@@ -10,6 +11,10 @@ from uuid import UUID, uuid5
 from amqpkit.deliver.outgoing import Outcome
 from amqpkit.errors import AmqpkitError
 from amqpkit.events import Fate
+
+
+class ResumeUnwritableError(AmqpkitError):
+    """What is stored cannot be written down any more: nothing further may be sent."""
 
 
 class Resume:
@@ -22,7 +27,7 @@ class Resume:
     def __init__(self, path: Path | None, run: UUID, stored: dict[int, str]) -> None:
         """Keep what was read; `open` reads."""
         self._path, self._run, self._stored = path, run, stored
-        self._file: TextIOWrapper | None = None
+        self._file: FileIO | None = None
 
     @classmethod
     def read(cls, path: Path | None, type: str) -> Self:  # noqa: A002 - AMQP's word
@@ -52,11 +57,10 @@ class Resume:
         """Open the file for what comes; raises AmqpkitError."""
         if self._path is not None:
             try:
-                self._file = self._path.open("a+", encoding="utf-8")
+                self._file = self._path.open("a+b", buffering=0)
                 _mend(self._path, self._file)
             except OSError as error:
-                msg = f"{self._path} cannot be written: {error}"
-                raise AmqpkitError(msg) from error
+                raise self._unwritable(error) from error
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -85,23 +89,37 @@ class Resume:
         return known is not None
 
     def begin(self, type: str) -> None:  # noqa: A002 - AMQP's word
-        """Write the head, unless an earlier run has."""
+        """Write the head, unless an earlier run has; raises ResumeUnwritableError, and leaves the file empty."""
         if self._file is not None and not self._file.tell():
             self._write({"run": str(self._run), "type": type})
 
     def note(self, line: int, outcome: Outcome) -> None:
-        """Write how a line ended, at once: what is not here when the run is killed is sent again under its id."""
+        """Write how a line ended, at once: what is not here when the run is killed is sent again under its id.
+
+        Raises ResumeUnwritableError, and leaves no half a line.
+        """
         self._write({"line": line, "id": outcome.message_id, "fate": str(outcome.fate)})
 
     def _write(self, entry: dict[str, Any]) -> None:
-        if self._file is not None:
-            self._file.write(json.dumps(entry) + "\n")
-            self._file.flush()
+        if self._file is None:
+            return
+        whole, rest = self._file.tell(), json.dumps(entry).encode() + b"\n"
+        try:
+            while rest:  # a disk that fills takes a part first
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(whole)
+                self._file.seek(whole)
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> ResumeUnwritableError:
+        return ResumeUnwritableError(f"the resume file {self._path} cannot be written: {error.strerror or error}")
 
 
-def _mend(path: Path, file: TextIOWrapper) -> None:
+def _mend(path: Path, file: FileIO) -> None:
     """Cut off half a line, so that the next does not continue it."""
-    content = path.read_bytes()
+    content = path.read_bytes() if path.stat().st_size else b""
     if content and not content.endswith(b"\n"):
         file.truncate(content.rfind(b"\n") + 1)
     file.seek(0, 2)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.cli import dlq_desk
+from tests.cli import office as shop
 from tests.cli.service import FILE, MODULE, SECRET, Service
 from tests.containers.brokers import Broker
 
@@ -89,3 +90,14 @@ def here(broker, tmp_path, monkeypatch, capsys):
     file = tmp_path / "dlq-topology.yaml"
     file.write_text(dlq_desk.FILE)
     return dlq_desk.Desk(broker, file, capsys)
+
+
+@pytest.fixture
+def office(tmp_path, monkeypatch):
+    """Give a folder as a user has it who publishes letters."""
+    (tmp_path / "topology.yaml").write_text(shop.FILE)
+    (tmp_path / "office.py").write_text(shop.MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("office", None)

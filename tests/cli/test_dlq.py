@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import pytest
 from amqpkit.cli import main
 from tests.broker.life.ledger import Letter, open_channel
 from tests.cli.dlq_desk import Desk
+from tests.cli.terminal import read_until
 
 ESCAPES = "\x1b[31mred\x1b]0;owned\x07 \u202eevil\r\n\x9b2J"
 
@@ -291,22 +291,6 @@ def test_a_replay_on_a_terminal_shows_how_far_it_is_and_ends_cleanly_by_ctrl_c(h
     gone = int(out.split()[0])
     assert 0 < gone < 40
     assert [len(here.take(queue)) for queue in ("orders", "orders.dlq")] == [gone, 40 - gone]
-
-
-def read_until(terminal: int, word: bytes | None, seconds: float = 30) -> bytes:
-    """Read what a terminal shows until a word comes, or until it is hung up."""
-    said, deadline = b"", time.monotonic() + seconds
-    while word is None or word not in said:
-        assert time.monotonic() < deadline, said
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                piece = os.read(terminal, 65536)
-            except OSError:  # hung up, as Linux says it
-                return said
-            if not piece:
-                return said
-            said += piece
-    return said
 
 
 def test_discarding_needs_a_reason_a_yes_and_a_file_and_can_be_undone(here: Desk, tmp_path: Path) -> None:

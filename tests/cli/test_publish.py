@@ -6,73 +6,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
-import pika
 import pytest
 
 from amqpkit.cli import main
 from amqpkit.cli.resume import Resume
 from amqpkit.deliver.outgoing import Outcome
 from amqpkit.errors import AmqpkitError, PublishUncertain
+from tests.cli.office import apply, letters, lines, taken
 from tests.containers.brokers import Broker
 
-FILE = """
-version: 1
-exchanges:
-  mail: {type: topic}
-work_queues:
-  letter.send:
-    max-length: 1000
-    bindings: [{source: mail, routing_key: "letter.#"}]
-messages:
-  letter.send: {exchange: mail, routing_key: "letter.{to}"}
-"""
-MODULE = """
-from amqpkit import Payload
-
-
-class Letter(Payload, type="letter.send", version=3, key="{to}"):
-    to: str
-    copies: int = 1
-"""
 NOWHERE = ("--url", "amqp://nowhere.invalid")
-
-
-@pytest.fixture
-def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder as a user has it."""
-    (tmp_path / "topology.yaml").write_text(FILE)
-    (tmp_path / "office.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path
-    sys.modules.pop("office", None)
-
-
-def lines(folder: Path, *bodies: str, name: str = "letters.jsonl") -> str:
-    (folder / name).write_text("".join(f"{body}\n" for body in bodies))
-    return name
-
-
-def letters(count: int) -> list[str]:
-    return [json.dumps({"to": f"p{n}"}) for n in range(count)]
-
-
-def taken(broker: Broker) -> list[pika.BasicProperties]:
-    """Everything in the queue, taken out."""
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    channel, found = connection.channel(), []
-    while (got := channel.basic_get("letter.send", auto_ack=True))[0] is not None:
-        found.append(got[1])
-    connection.close()
-    return found
-
-
-def apply(broker: Broker) -> None:
-    assert main(["apply", "--url", broker.url, "--api", broker.api, "--yes"]) == 0
 
 
 # --- before anything connects ----------------------------------------------------------------------
