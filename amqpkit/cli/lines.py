@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -19,7 +19,8 @@ from amqpkit.deliver.outgoing import Outcome
 from amqpkit.errors import AmqpkitError
 from amqpkit.events import Fate
 
-TOLD = 10
+NOT_TRIED: Final = "not-tried"
+TOLD: Final = 10
 """Lines that are named on standard error, of each kind."""
 
 
@@ -39,6 +40,7 @@ class Lines:
         """Keep the parts; `read` checks a line, and raises AmqpkitError for a bad one."""
         self._file, self._read, self._resume, self._path = file, read, resume, path
         self.invalid = self.skipped = self.total = 0
+        self.faults: list[dict[str, Any]] = []
 
     @classmethod
     @contextmanager
@@ -63,6 +65,7 @@ class Lines:
                 self.total += 1
             except AmqpkitError as error:
                 self.invalid += 1
+                self.faults.append(_failed(number, "invalid", None, error))
                 if self.invalid <= TOLD:
                     print(f"line {number}: {error}", file=sys.stderr)
         if self.invalid > TOLD:
@@ -115,7 +118,7 @@ class Tally:
             disable=not console.is_terminal,
         )  # fmt: skip
         self._task = self._progress.add_task("publishing", total=total)
-        self._told: Counter[Fate] = Counter()
+        self._failed: list[dict[str, Any]] = []
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -128,8 +131,10 @@ class Tally:
         line = self.numbers[outcome.index]
         self.fates[outcome.fate] += 1
         self._progress.advance(self._task)
-        if outcome.error is not None and self.fates[outcome.fate] <= TOLD:
-            print(f"line {line}: {outcome.error}", file=sys.stderr)
+        if outcome.error is not None:
+            self._failed.append(_failed(line, outcome.fate.value, outcome.message_id or None, outcome.error))
+            if self.fates[outcome.fate] <= TOLD:
+                print(f"line {line}: {outcome.error}", file=sys.stderr)
         try:
             self._resume.note(line, outcome)
         except ResumeUnwritableError:
@@ -137,12 +142,29 @@ class Tally:
                 self.forgotten.append(line)
             raise
 
-    def summary(self, lines: Lines, left: int) -> str:
+    def summary(self, lines: Lines) -> str:
         """How all lines ended, in one line."""
         counts: list[tuple[int, str]] = [(lines.skipped, "stored before"), (self.fates[Fate.CONFIRMED], "confirmed")]
         counts += [(count, fate.value) for fate, count in self.fates.items() if fate is not Fate.CONFIRMED]
-        counts += [(lines.invalid, "invalid"), (left, "not tried")]
+        counts += [(lines.invalid, "invalid"), (self._left(lines), "not tried")]
         return ", ".join(f"{count} {word}" for count, word in counts if count or word == "confirmed")
+
+    def as_json(self, lines: Lines) -> dict[str, Any]:
+        """How all lines ended: each is counted once, and those that failed are told one by one."""
+        fates = {fate.value: self.fates[fate] for fate in Fate}
+        others = {"stored-before": lines.skipped, "invalid": lines.invalid, NOT_TRIED: self._left(lines)}
+        return {
+            "outcomes": fates | others,
+            "failed": sorted([*lines.faults, *self._failed], key=lambda each: each["line"]),
+            "not_remembered": sorted(self.forgotten),
+        }
+
+    def _left(self, lines: Lines) -> int:
+        return lines.total - sum(self.fates.values())
+
+
+def _failed(line: int, outcome: str, message_id: str | None, error: Exception) -> dict[str, Any]:
+    return {"line": line, "outcome": outcome, "message_id": message_id, "error": str(error)}
 
 
 def spans(numbers: Iterable[int]) -> str:

@@ -12,8 +12,9 @@ from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.clock import SystemClock
 from amqpkit.cli.bodies import Body, Checker, checker_of, text_of
 from amqpkit.cli.connect import BrokerOptions
+from amqpkit.cli.dlq.wording import print_json
 from amqpkit.cli.files import topology_files
-from amqpkit.cli.lines import Line, Lines, Tally, spans
+from amqpkit.cli.lines import NOT_TRIED, Line, Lines, Tally, spans
 from amqpkit.cli.rates import Rate, rate_of
 from amqpkit.cli.resume import Resume, ResumeUnwritableError
 from amqpkit.cli.schema import LOCK
@@ -21,7 +22,8 @@ from amqpkit.cli.usage import UsageError
 from amqpkit.declare.load import load_topology
 from amqpkit.deliver.outgoing import Order, build_message, fill, route_of
 from amqpkit.deliver.publisher import Publisher
-from amqpkit.errors import AmqpkitError
+from amqpkit.deliver.sending import fate_of
+from amqpkit.errors import AmqpkitError, PublishError
 from amqpkit.events import Fate
 from amqpkit.model import Topology
 
@@ -43,6 +45,7 @@ async def publish(  # noqa: PLR0913 - a command's options
     timeout: float = 10.0,  # noqa: ASYNC109 - the deadline of the publish
     overload: Literal["wait", "fail"] = "wait",
     rate: Rate = None,
+    json_: bool = False,
 ) -> int:
     """Publish one message, or a file of them, and wait until the broker has them.
 
@@ -83,6 +86,9 @@ async def publish(  # noqa: PLR0913 - a command's options
         Seconds for everything that happens to one message, connecting, an alarm and a full queue included.
     overload
         What to do about a full queue: wait for it, or fail at once.
+    json_
+        Print one JSON document: outcome, message id, exchange and routing key; of many how many lines ended how, and
+        each line that failed. There is none where the command line, the topology or the one body is wrong.
     """
     if many is not None and body is not None:
         files, body = (Path(body), *files), None
@@ -98,20 +104,16 @@ async def publish(  # noqa: PLR0913 - a command's options
     publisher = Publisher(topology, transport, timeout=timeout, overload=overload, rate=speed)
     if many is None:
         order = writer.order(writer.read(text_of(body or "")), key=key)
-        await transport.open()
-        try:
-            await publisher.send(order)
-        finally:
-            await transport.close()
-        print(order.message_id)
-        return 0
+        return await _publish_one(order, publisher, transport, as_json=json_)
     memory = Resume.read(resume, type)
     with Lines.open(many, writer.read, memory) as lines:
         lines.check()
         if lines.invalid and not skip_invalid:
+            if json_:
+                print_json(Tally(lines.total, memory).as_json(lines))
             msg = f"invalid lines: {lines.invalid}; nothing was sent. Mend them, or send the others with --skip-invalid"
             raise AmqpkitError(msg)
-        return await _publish_many(lines, memory, writer, publisher, transport)
+        return await _publish_many(lines, memory, writer, publisher, transport, as_json=json_)
 
 
 class _Writer:
@@ -140,8 +142,38 @@ class _Writer:
         return Order(self.type, self._route.exchange, fill(self._route.routing_key, body.fields, self.type), message)
 
 
-async def _publish_many(
-    lines: Lines, resume: Resume, writer: _Writer, publisher: Publisher, transport: AioTransport
+async def _publish_one(order: Order, publisher: Publisher, transport: AioTransport, *, as_json: bool) -> int:
+    try:
+        await transport.open()
+        try:
+            await publisher.send(order)
+        finally:
+            await transport.close()
+    except AmqpkitError as error:
+        if as_json:
+            print_json(_as_json(order, error))
+        raise
+    if as_json:
+        print_json(_as_json(order, None))
+    else:
+        print(order.message_id)
+    return 0
+
+
+def _as_json(order: Order, error: AmqpkitError | None) -> dict[str, Any]:
+    outcome = fate_of(error).value if error is None or isinstance(error, PublishError) else NOT_TRIED
+    return {
+        "outcome": outcome,
+        "message_id": order.message_id,
+        "type": order.type,
+        "exchange": order.exchange,
+        "routing_key": order.routing_key,
+        "error": None if error is None else str(error),
+    }
+
+
+async def _publish_many(  # noqa: PLR0913 - what is sent, by whom, and how it is told
+    lines: Lines, resume: Resume, writer: _Writer, publisher: Publisher, transport: AioTransport, *, as_json: bool
 ) -> int:
     tally = Tally(lines.total, resume)
 
@@ -160,8 +192,10 @@ async def _publish_many(
         raise AmqpkitError(f"{error}; {_what_is_forgotten(tally)}") from error
     finally:
         await transport.close()
-        told = sum(tally.fates.values())
-        print(tally.summary(lines, lines.total - told))
+        if as_json:
+            print_json(tally.as_json(lines))
+        else:
+            print(tally.summary(lines))
     return int(bool(lines.invalid) or tally.fates[Fate.CONFIRMED] < lines.total)
 
 
