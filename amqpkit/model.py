@@ -5,9 +5,9 @@ Pure values; this module may not know any broker, file or clock.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -234,8 +234,31 @@ class UInt32(Narrow):  # noqa: D101
     code = b"i"
 
 
+SECONDS_MAX: Final = 0xFFFF_FFFF
+"""A larger number of seconds would be a year after 2106: clients that write one mean another unit."""
+_NANOSECONDS_MAX: Final = 253_402_300_799 * 10**9
+"""The end of the year 9999."""
+
+
 class Float32(float):
     """A number that another client sent in single precision."""
+
+
+class Stamp(datetime):
+    """An instant that another client did not send in seconds, as AMQP has it, but in milliseconds or finer.
+
+    `sent` is the number as it came, and is sent on; of an instant that was computed from a stamp it is None.
+    """
+
+    sent: int | None = None
+
+    @classmethod
+    def of(cls, sent: int) -> Self:
+        """Read a number of 64 bits above 32 of them: the coarsest unit that stays within a calendar's years."""
+        unit = next(unit for unit in (1_000_000, 1_000, 1) if sent * unit <= _NANOSECONDS_MAX or unit == 1)
+        stamp = cls(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=sent * unit // 1_000)
+        stamp.sent = sent
+        return stamp
 
 
 class Text(bytes):

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any, Final
 
 from amqpkit.brokers.tables import WRITERS
-from amqpkit.model import Float32, Narrow, Properties, Text
+from amqpkit.model import Float32, Narrow, Properties, Stamp, Text
 
 BODY_LIMIT: Final = 16_777_216
 """RabbitMQ's `max_message_size` by default; one byte more closes the channel with 406."""
@@ -101,6 +101,8 @@ def _timestamp(name: str, value: object) -> bytes:
     if not isinstance(value, datetime):
         msg = f"{name} must be a datetime, not {type(value).__name__}"
         raise UnencodableError(msg)
+    if isinstance(value, Stamp) and value.sent is not None:
+        return _TIME(value.sent)
     if value.tzinfo is None:
         msg = f"{name} needs a time zone"
         raise UnencodableError(msg)

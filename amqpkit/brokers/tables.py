@@ -12,23 +12,37 @@ from decimal import Decimal
 from typing import Any, Final
 
 from amqpkit.deliver.headers import UNREADABLE
-from amqpkit.model import NOTHING, Float32, Int8, Int16, Int32, Narrow, Text, UInt8, UInt16, UInt32
+from amqpkit.model import NOTHING, SECONDS_MAX, Float32, Int8, Int16, Int32, Narrow, Stamp, Text, UInt8, UInt16, UInt32
 
 SEALED: Final = "amqpkit-sealed-table"
 """The one entry of a table that stands for another. The guard seals every table, so nobody else can write this."""
 
-_NAME: Final = bytes((len(SEALED),)) + SEALED.encode() + b"x"
-_SIZE: Final = struct.Struct(">I").unpack_from
-_MILLISECONDS: Final = 0xFFFF_FFFF
-"""A timestamp above is meant in milliseconds, as pamqp has it: its year would be after 2106."""
+STAMPED: Final = "amqpkit-sealed-timestamp"
+"""The entry beside it, or alone, for a timestamp property that pamqp would round or refuse."""
 
+_NAME: Final = bytes((len(SEALED),)) + SEALED.encode() + b"x"
+_STAMP: Final = bytes((len(STAMPED),)) + STAMPED.encode() + b"x" + (8).to_bytes(4, "big")
+_SIZE: Final = struct.Struct(">I").unpack_from
 _Reader = Callable[[bytes, int], tuple[Any, int]]
 
 
-def sealed(table: bytes) -> bytes:
-    """Put a whole table, its size included, into another as bytes."""
-    entry = _NAME + len(table).to_bytes(4, "big") + table
-    return len(entry).to_bytes(4, "big") + entry
+def sealed(table: bytes | None, stamp: bytes = b"") -> bytes:
+    """Put a whole table, its size included, and the eight bytes of a timestamp into another as bytes."""
+    entries = _NAME + len(table).to_bytes(4, "big") + table if table is not None else b""
+    if stamp:
+        entries += _STAMP + stamp
+    return len(entries).to_bytes(4, "big") + entries
+
+
+def is_stamp(timestamp: bytes) -> bool:
+    """Whether the eight bytes of a timestamp are no seconds."""
+    return timestamp[:4] != b"\0\0\0\0"
+
+
+def stamp_of(headers: Mapping[str, Any] | None) -> Stamp | None:
+    """The timestamp that was sealed, if one was."""
+    data = headers.get(STAMPED) if headers else None
+    return None if data is None else Stamp.of(int.from_bytes(data, "big"))
 
 
 def opened(headers: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -37,7 +51,7 @@ def opened(headers: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return NOTHING
     table = headers.get(SEALED)
     if table is None:
-        return headers
+        return NOTHING if STAMPED in headers else headers
     data = bytes(table)
     try:
         found, end = _table(data, 0)
@@ -118,10 +132,10 @@ def _void(_data: bytes, at: int) -> tuple[None, int]:
 
 
 def _time(data: bytes, at: int) -> tuple[datetime, int]:
-    seconds: float = int.from_bytes(data[at : at + 8], "big")
+    seconds = int.from_bytes(data[at : at + 8], "big")
     if len(data) < at + 8:
         raise IndexError
-    return datetime.fromtimestamp(seconds / 1000 if seconds > _MILLISECONDS else seconds, UTC), at + 8
+    return Stamp.of(seconds) if seconds > SECONDS_MAX else datetime.fromtimestamp(seconds, UTC), at + 8
 
 
 def _decimal(data: bytes, at: int) -> tuple[Decimal, int]:

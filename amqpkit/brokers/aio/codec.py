@@ -2,7 +2,7 @@
 
 from pamqp.commands import Basic
 
-from amqpkit.brokers.tables import opened
+from amqpkit.brokers.tables import opened, stamp_of
 from amqpkit.model import Properties
 
 
@@ -31,7 +31,7 @@ def decode(raw: Basic.Properties) -> Properties:
         reply_to=raw.reply_to,
         expiration=raw.expiration,
         message_id=raw.message_id,
-        timestamp=raw.timestamp,
+        timestamp=raw.timestamp or stamp_of(raw.headers),
         type=raw.message_type,
         user_id=raw.user_id,
         app_id=raw.app_id,

@@ -1,11 +1,12 @@
 """Frames that aiormq cannot read are mended before it sees them.
 
-A message whose timestamp lies after the year 9999, whose header table holds what pamqp does not know, or whose
-routing key is no UTF-8, makes aiormq's reader raise: the connection is lost, the message is delivered again, and so on
-until the broker's delivery limit (measured). The broker passes such messages on, so any producer can send one. Here
-the reader's stream is looked through: what cannot be read is left out, the rest of the message stays as it is. Header
-tables are passed on sealed, for the codec to read when it is asked. Only content headers of deliveries are looked at,
-and routing keys; any other frame is passed on untouched.
+A message whose timestamp lies after the year 9999 (as one in microseconds does), whose header table holds what pamqp
+does not know, or whose routing key is no UTF-8, makes aiormq's reader raise: the connection is lost, the message is
+delivered again, and so on until the broker's delivery limit (measured). The broker passes such messages on, so any
+producer can send one. Here the reader's stream is looked through: what cannot be read is left out, the rest of the
+message stays as it is. Header tables are passed on sealed, for the codec to read when it is asked, and with them
+timestamps that are no seconds. Only content headers of deliveries are looked at, and routing keys; any other frame is
+passed on untouched.
 """
 
 import asyncio
@@ -20,13 +21,15 @@ from pamqp import decode
 from yarl import URL
 
 from amqpkit.brokers.aio.alarm import Alarm
-from amqpkit.brokers.tables import sealed
+from amqpkit.brokers.tables import is_stamp, sealed
 
 _METHOD, _HEADER = 1, 2
 _DELIVER: Final = b"\x00\x3c\x00\x3c"
 _KNOWN: Final = frozenset((b"\x01", b"\x02", b"\x03", b"\x08"))
 _FRAME = struct.Struct(">BHI")
 _FLAGS = struct.Struct(">H")
+_TABLE: Final = 13
+"""The bit of the headers."""
 _FIXED: Final = 12
 """Class, weight and body size, before a content header's flags."""
 
@@ -38,9 +41,13 @@ _PROPERTIES: Final = (
 
 
 def mended_header(payload: bytes) -> bytes:
-    """A content header's payload as pamqp can read it: headers sealed, what it could not read left out."""
+    """A content header's payload as pamqp can read it: headers sealed, what it could not read left out.
+
+    A timestamp that is no seconds goes into the seal, or it would be rounded, and seconds when it is sent on.
+    """
     (flags,) = _FLAGS.unpack_from(payload, _FIXED)
-    at, kept_flags, kept = _FIXED + 2, flags, []
+    at, kept_flags, kept = _FIXED + 2, flags, list[bytes]()
+    place, headers = 0, None
     for bit, kind in _present(flags):
         if kind == "short":
             end = at + 1 + payload[at]
@@ -49,14 +56,19 @@ def mended_header(payload: bytes) -> bytes:
             reads = piece.isascii() or _reads(piece, decode.short_str)
         elif kind == "table":
             end = at + 4 + int.from_bytes(payload[at : at + 4], "big")
-            piece, reads = sealed(payload[at:end]), True
+            headers = payload[at:end]
+            piece, reads = sealed(headers), True
         else:
             end = at + (8 if kind == 8 else 1)  # noqa: PLR2004 - the one of eight bytes, and octets
             piece = payload[at:end]
-            reads = kind == 1 or _reads(piece, decode.timestamp)
+            reads = kind == 1 or not is_stamp(piece)
+            if not reads:
+                kept[place : place + (headers is not None)] = [sealed(headers, piece)]
+                kept_flags |= 1 << _TABLE
         at = end
         if reads:
             kept.append(piece)
+            place += bit > _TABLE
         else:
             kept_flags &= ~(1 << bit)
     return payload[:_FIXED] + _FLAGS.pack(kept_flags & 0xFFFC) + b"".join(kept)

@@ -25,7 +25,7 @@ from amqpkit.brokers.memory.queue import QueueState, Way
 from amqpkit.brokers.memory.stored import Stored
 from amqpkit.brokers.memory.vhost import Vhost
 from amqpkit.errors import QueueMissing
-from amqpkit.model import Binding, DeclaredObject, Exchange, Message, Policy, Queue
+from amqpkit.model import Binding, DeclaredObject, Exchange, Message, Policy, Queue, Stamp
 from amqpkit.ports import BrokerInfo, Clock
 
 BODY_MAX: Final = 16 * 1024 * 1024
@@ -265,7 +265,7 @@ class MemoryBroker:
     def _stored(self, exchange: str, routing_key: str, message: Message) -> Stored:
         serial = self._engine.next_serial()
         properties = message.properties
-        if properties.timestamp is not None:  # AMQP carries whole seconds
+        if properties.timestamp is not None and not isinstance(properties.timestamp, Stamp):  # AMQP has whole seconds
             properties = replace(
                 properties,
                 timestamp=properties.timestamp.astimezone(UTC).replace(microsecond=0),

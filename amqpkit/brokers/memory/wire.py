@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from amqpkit.deliver.headers import FRAME_MAX, encoded_size, properties_size
 from amqpkit.errors import MessageTooLarge, Unsendable
-from amqpkit.model import Message, Properties
+from amqpkit.model import Message, Properties, Stamp
 
 BODY_MAX: Final = 16 * 1024 * 1024
 _SHORT: Final = 255
@@ -138,7 +138,9 @@ def _decimal(value: Decimal, where: str) -> Decimal:
 
 
 def _instant(when: datetime, where: str) -> datetime:
-    """AMQP has whole seconds since 1970, without a zone."""
+    """AMQP has whole seconds since 1970, without a zone; what came otherwise goes on as it came."""
+    if isinstance(when, Stamp) and when.sent is not None:
+        return when
     if when.tzinfo is None:
         msg = f"{where} needs a time zone"
         raise ValueError(msg)

@@ -13,7 +13,7 @@ from amqpkit.cli.dlq.desk import DeskOptions, desk
 from amqpkit.cli.dlq.letters import error_text, history_json, is_called, letter_json
 from amqpkit.cli.dlq.wording import Paper, harmless, harmless_lines, note, print_json, stamped
 from amqpkit.deliver import headers as h
-from amqpkit.model import Properties, Received
+from amqpkit.model import Properties, Received, Stamp
 from amqpkit.operate.dead_letters.browse import browse
 from amqpkit.operate.dead_letters.letter import Letter, read_letter
 
@@ -114,6 +114,8 @@ def _properties(properties: Properties) -> Iterator[tuple[str, Any]]:
         value = getattr(properties, each.name)
         if each.name != "headers" and value is not None:
             yield each.name, value.isoformat() if isinstance(value, datetime) else value
+        if isinstance(value, Stamp) and value.sent is not None:
+            yield f"{each.name}_sent", value.sent
 
 
 # --- on paper --------------------------------------------------------------------------------------

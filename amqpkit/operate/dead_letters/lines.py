@@ -1,8 +1,9 @@
 """A letter as one line of JSON, and back: every byte, every header, every type.
 
 Pure. What JSON says unmistakably is written plainly; the rest is an object with one key that begins with `$`:
-`{"$int32": 5}`, `{"$bytes": "AP8="}`. A table with such a key of its own is written as `{"$table": …}`. Numbers that
-other programs round are written as text.
+`{"$int32": 5}`, `{"$bytes": "AP8="}`; a time that its producer did not send in seconds is the number that it sent,
+`{"$stamp": "1772366400000"}`. A table with such a key of its own is written as `{"$table": …}`. Numbers that other
+programs round are written as text.
 """
 
 import json
@@ -14,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from amqpkit.model import (
+    SECONDS_MAX,
     Float32,
     Int8,
     Int16,
@@ -22,6 +24,7 @@ from amqpkit.model import (
     Narrow,
     Properties,
     Received,
+    Stamp,
     Text,
     UInt8,
     UInt16,
@@ -105,6 +108,8 @@ def written(value: Any, depth: int = 0) -> Any:
             return _number(value)
         case bytes() | bytearray():
             return {"$text" if isinstance(value, Text) else "$bytes": b64encode(value).decode()}
+        case Stamp(sent=int(sent)):
+            return {"$stamp": str(sent)}
         case datetime():
             return {"$time": value.astimezone(UTC).isoformat()}
         case Decimal():
@@ -260,6 +265,13 @@ def _time(text: str) -> datetime:
     return instant.astimezone(UTC)
 
 
+def _stamp(text: str) -> Stamp:
+    sent = int(text)
+    if not SECONDS_MAX < sent < 2**64:
+        raise ValueError
+    return Stamp.of(sent)
+
+
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "$int64": int,
     "$float": Float32,
@@ -267,5 +279,6 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "$bytes": _bytes,
     "$text": lambda text: Text(_bytes(text)),
     "$time": _time,
+    "$stamp": _stamp,
     "$decimal": Decimal,
 }

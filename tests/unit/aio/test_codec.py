@@ -56,7 +56,7 @@ def test_every_value_comes_back_equal(value: Any):
         reply_to=st.none() | st.text(min_size=1, max_size=60),
         expiration=st.none() | st.integers(0, 2**32).map(str),
         message_id=st.none() | st.text(min_size=1, max_size=60),
-        # pamqp reads seconds beyond 2106 as milliseconds.
+        # pamqp reads seconds beyond 2106 as milliseconds: the guard keeps those from it.
         timestamp=st.none() | st.integers(0, 2**32 - 1).map(lambda seconds: datetime.fromtimestamp(seconds, UTC)),
         type=st.none() | st.text(min_size=1, max_size=60),
         user_id=st.none() | st.text(min_size=1, max_size=60),

@@ -16,7 +16,7 @@ from pamqp.header import ContentHeader
 from amqpkit.brokers import encoding
 from amqpkit.brokers.aio import codec
 from amqpkit.brokers.aio.guard import mended_header
-from amqpkit.model import Float32, Int8, Int16, Int32, Properties, Text, UInt8, UInt16, UInt32
+from amqpkit.model import Float32, Int8, Int16, Int32, Properties, Stamp, Text, UInt8, UInt16, UInt32
 from tests.broker.foreign.raw import raw, table
 
 FIXED = struct.pack(">HHQ", 60, 0, 2)
@@ -45,6 +45,12 @@ VALUES = {
     "true": (b"t\x01", True, bool),
     "none": (b"V", None, type(None)),
     "time": (b"T" + struct.pack(">Q", 5), datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), datetime),
+    "time in milliseconds": (
+        b"T" + struct.pack(">Q", 1_772_366_400_500),
+        datetime(2026, 3, 1, 12, 0, 0, 500_000, UTC),
+        Stamp,
+    ),
+    "time that no calendar has": (b"T" + struct.pack(">Q", 2**63), Stamp.of(2**63), Stamp),
     "decimal": (b"D\x02\x00\x00\x00\x78", Decimal("1.20"), Decimal),
     "negative decimal": (b"D\x02\xff\xff\xff\xff", Decimal("-0.01"), Decimal),
     "array": (b"A\x00\x00\x00\x07I\x00\x00\x00\x01t\x00", [1, False], list),

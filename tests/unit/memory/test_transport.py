@@ -22,7 +22,7 @@ from amqpkit.errors import (
     Unsendable,
 )
 from amqpkit.events import Connected, ConnectionLost, ConsumerLost, Consuming
-from amqpkit.model import Message, Properties, Queue
+from amqpkit.model import Message, Properties, Queue, Stamp
 from amqpkit.ports import Delivery, Subscription, Transport
 
 
@@ -322,6 +322,16 @@ async def test_values_arrive_as_amqp_carries_them(room):  # §6, case 311
     assert got.timestamp == whole
     headers["l"].append(2)
     assert got.headers["l"] == [1, {"a": [None]}]
+
+
+async def test_a_time_that_was_not_sent_in_seconds_arrives_as_it_was_sent(room):
+    await room.read()
+    stamp = Stamp.of(1_772_366_400_500)
+    await room.publish(headers={"w": stamp}, timestamp=stamp)
+    await room.clock.settle()
+    got = room.inbox[0].properties
+    assert (got.timestamp.sent, got.headers["w"].sent) == (1_772_366_400_500, 1_772_366_400_500)
+    assert got.timestamp == datetime(2026, 3, 1, 12, 0, 0, 500_000, UTC)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqpkit.model import Float32, Int8, Int16, Int32, Properties, Text, UInt8, UInt16, UInt32
+from amqpkit.model import Float32, Int8, Int16, Int32, Properties, Stamp, Text, UInt8, UInt16, UInt32
 from amqpkit.operate.dead_letters.lines import DEPTH_MAX, from_line, to_line
 from tests.unit.operate.dead_letters.letters import Found
 
@@ -19,7 +19,7 @@ NARROW = {Int8: (-128, 127), UInt8: (0, 255), Int16: (-(2**15), 2**15 - 1), UInt
     Int32: (-(2**31), 2**31 - 1),
     UInt32: (0, 2**32 - 1),
 }
-TIMES = st.datetimes(timezones=st.just(UTC))
+TIMES = st.datetimes(timezones=st.just(UTC)) | st.integers(2**32, 2**64 - 1).map(Stamp.of)
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -44,6 +44,8 @@ def typed(value: Any) -> Any:
         return {name: typed(item) for name, item in value.items()}
     if isinstance(value, list):
         return [typed(item) for item in value]
+    if isinstance(value, Stamp):
+        return (Stamp, value.sent)
     return (type(value), str(value)) if isinstance(value, Decimal | float) else (type(value), value)
 
 
@@ -77,6 +79,7 @@ def test_a_letter_comes_back_as_it_was(body: bytes, properties: Properties, key:
     assert (kept.queue, kept.exchange, kept.routing_key) == ("orders.dlq", "orders.dlx", key)
     assert kept.message.body == body
     assert kept.message.properties == properties
+    assert typed(kept.message.properties.timestamp) == typed(properties.timestamp)
     assert typed(dict(kept.message.properties.headers)) == typed(dict(properties.headers))
     assert kept.extra == {"reason": "a\nb"}
 
@@ -149,6 +152,8 @@ def header(value: Any) -> dict[str, Any]:
         ({"properties": {"headers": []}}, '"headers" cannot be'),
         ({"properties": {"timestamp": "2026"}}, '"timestamp" cannot be'),
         ({"properties": {"timestamp": {"$time": "2026-01-01T00:00:00"}}}, "is no time"),
+        ({"properties": {"timestamp": {"$stamp": "5"}}}, "is no stamp"),
+        ({"properties": {"timestamp": {"$stamp": str(2**64)}}}, "is no stamp"),
         ({"body": None}, "one of them"),
         ({"body_base64": "eA=="}, "one of them"),
         ({"body": None, "body_base64": "*"}, "base64 is damaged"),
