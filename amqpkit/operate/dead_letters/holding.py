@@ -152,6 +152,8 @@ class Look:
         page = Page(size, self._arrived)
         self._pages.append(page)
         page.subscription = await self._transport.consume(self._queue, prefetch=size, deliver=page.receive)
+        if any(before.lost for before in self._pages[:-1]):  # it is of another connection, and would give those again
+            self.trouble = LOST
 
     async def _wait(self, page: Page) -> None:
         """Wait a moment for a letter; find out whether any is left."""

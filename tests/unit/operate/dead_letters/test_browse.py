@@ -1,14 +1,18 @@
 import asyncio
+from collections.abc import Callable
 from typing import Self
 
 import pytest
 
+from amqpkit.brokers.memory.subscription import MemorySubscription
+from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.errors import QueueMissing
 from amqpkit.model import Received
 from amqpkit.operate.dead_letters import page as room
 from amqpkit.operate.dead_letters.browse import Browsed, browse
 from amqpkit.operate.dead_letters.holding import LOST, SILENT, STOPPED
 from amqpkit.operate.dead_letters.page import page_size
+from amqpkit.ports import Delivery
 
 
 def reader_of(seen: list[str | None]):
@@ -143,6 +147,30 @@ async def test_a_lost_connection_ends_the_look_and_says_so(lab):
     assert browsed.seen < 300
     assert sorted(lab.ids()) == sorted(ids)
     assert await lab.transport.depth("work.dlq") == 300
+
+
+class Interrupted(MemoryTransport):
+    """Its connection is lost and comes back while the second page is turned."""
+
+    async def consume(self, queue: str, *, prefetch: int, deliver: Callable[[Delivery], None]) -> MemorySubscription:
+        self.pages = getattr(self, "pages", 0) + 1
+        if self.pages == 2:
+            self._memory.drop_connections()
+            await asyncio.sleep(0)
+        return await super().consume(queue, prefetch=prefetch, deliver=deliver)
+
+
+async def test_no_letter_is_seen_twice_when_the_connection_is_lost_between_two_pages(lab):
+    ids, seen = await lab.bury(300), []
+    transport = Interrupted(lab.broker)
+    await transport.open()
+
+    browsed = await lab.live(browse(transport, "work.dlq", reader_of(seen), clock=lab.clock))
+    await transport.close()
+
+    assert (browsed.trouble, seen) == (LOST, ids[: browsed.seen])
+    assert browsed.seen < 300
+    assert sorted(lab.ids()) == sorted(ids)
 
 
 async def test_a_look_that_is_told_to_stop_stops(lab):
