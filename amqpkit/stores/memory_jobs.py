@@ -9,7 +9,7 @@ from amqpkit.jobs import Change, Job, JobQuery, merge
 from amqpkit.ports import Clock
 
 ROOM: Final = 10_000
-"""Jobs; the oldest that have ended make room for others."""
+"""Jobs that have ended; the first of them make room for others."""
 
 
 class MemoryJobLog:
@@ -19,6 +19,7 @@ class MemoryJobLog:
         """Tell time by `clock`, the machine's if there is none; know at most `room` jobs that have ended."""
         self._clock, self._room = clock, room
         self._jobs: dict[str, Job] = {}
+        self._ended: dict[str, None] = {}  # in the order of their ends
 
     def __repr__(self) -> str:
         return f"MemoryJobLog({len(self._jobs)} jobs)"
@@ -30,10 +31,9 @@ class MemoryJobLog:
         """Take news in."""
         late = 0
         for change in changes:
-            self._jobs[change.id], ignored = merge(self._jobs.get(change.id), change)
+            job, ignored = merge(self._jobs.get(change.id), change)
+            self._keep(job)
             late += ignored
-        if len(self._jobs) > self._room * 1.1:
-            self._make_room()
         return late
 
     async def get(self, job: str) -> Job | None:
@@ -56,7 +56,12 @@ class MemoryJobLog:
     async def close(self) -> None:
         """Nothing is open; what is known stays known."""
 
-    def _make_room(self) -> None:
-        ended = sorted((job for job in self._jobs.values() if job.state.final), key=lambda job: job.updated)
-        for job in ended[: len(self._jobs) - self._room]:
-            del self._jobs[job.id]
+    def _keep(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        if not job.state.final:
+            self._ended.pop(job.id, None)  # it was replayed
+            return
+        self._ended.setdefault(job.id)
+        if len(self._ended) > self._room:
+            first = next(iter(self._ended))
+            del self._ended[first], self._jobs[first]

@@ -117,4 +117,25 @@ async def test_the_oldest_jobs_that_have_ended_make_room() -> None:
     for number in range(20):
         news = News.QUEUED if number < 3 else News.SUCCEEDED
         await log.record([told(f"j-{number}", news, number).change])
-    assert [job for job in range(20) if await log.get(f"j-{job}")][:4] == [0, 1, 2, 13]
+    assert [job for job in range(20) if await log.get(f"j-{job}")][:4] == [0, 1, 2, 10]
+
+
+async def test_a_job_is_known_when_it_ends_however_many_have_not_ended() -> None:
+    log = MemoryJobLog(room=10)
+    for number in range(50):
+        await log.record([told(f"j-{number}", News.QUEUED, number).change])
+    for number in range(20):
+        await log.record([told(f"j-{number}", News.SUCCEEDED, 50 + number).change])
+        assert await log.get(f"j-{number}") is not None
+    assert [job for job in range(50) if await log.get(f"j-{job}") is None] == list(range(10))
+
+
+async def test_a_job_that_lives_again_makes_no_room_for_others() -> None:
+    log = MemoryJobLog(room=2)
+    await log.record([told("a", News.FAILED).change])
+    await log.record([Change("a", News.BEGUN, START, Place(replays=1))])
+    for number in range(5):
+        await log.record([told(f"j-{number}", News.SUCCEEDED, number).change])
+    found = await log.get("a")
+    assert found is not None
+    assert found.state is JobState.RUNNING
