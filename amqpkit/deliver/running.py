@@ -6,6 +6,7 @@ import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from amqpkit.deliver.case import End, Terms
@@ -71,10 +72,10 @@ class RunningJob:
         if self._over:
             return
         passed = self._clock.now().timestamp() - self._last
-        if passed >= EVERY:
-            self._report()
-        else:
+        if 0 <= passed < EVERY:
             self._disarm = self._clock.call_later(EVERY - passed, self._report)
+        else:  # also when the clock was set back
+            self._report()
 
     def _report(self) -> None:
         if self._over:
@@ -182,9 +183,13 @@ class Reporter:
             return None
         self._job = job = sendable(context.message_id)
         place, kind, summary = place_of(past), payload.payload_type, summary_of(payload)
+        after = datetime.min.replace(tzinfo=UTC)
 
         def tell(news: News, progress: Progress) -> None:
-            self._tell(Change(job, news, self._clock.now(), place, kind, progress=progress, summary=summary))
+            nonlocal after
+            at = max(after, self._clock.now())  # of equal rank the later counts, also after the clock was set back
+            after = at + timedelta(microseconds=1)
+            self._tell(Change(job, news, at, place, kind, progress=progress, summary=summary))
 
         self._running = running = RunningJob(tell, self._clock)
         tell(News.BEGUN, Progress())
