@@ -47,7 +47,10 @@ _NEWS: Final[Mapping[Outcome, News]] = {
 
 def summary_of(payload: Payload) -> dict[str, Any]:
     """Show a payload in short, without credentials: long texts, lists and objects are cut."""
-    shown = redacted(payload.model_dump(mode="json", warnings=False))
+    try:
+        shown = redacted(payload.model_dump(mode="json", warnings=False))
+    except Exception as error:  # noqa: BLE001 - its author's serializers; and what is told must cost no delivery
+        return {"…": f"cannot be shown: {type(error).__name__}"}  # the error's text may quote the payload
     document = shown if isinstance(shown, dict) else {}
     hidden = {name: HIDDEN for name in payload.payload_hidden if name in document}
     return dict(_short(document | hidden, 0))

@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import ConfigDict
 
-from amqpkit import Cancelled, ConsumerError, DeadLetter, Discard, Payload, RetryAfter
+from amqpkit import Cancelled, Consumer, ConsumerError, Context, DeadLetter, Discard, Payload, RetryAfter
 from amqpkit.brokers.memory.clock import START
 from amqpkit.deliver import listener
 from amqpkit.errors import StoreUnavailable
@@ -144,6 +145,33 @@ async def test_the_input_is_told_in_short_and_without_credentials() -> None:
     assert len(json.dumps(job.summary)) < 2000
     assert "hunter2" not in told
     assert "k-123" not in told
+
+
+class Odd(Payload, type="csv.import", track=True):
+    """Can be read, and not be written."""
+
+    model_config = ConfigDict(val_json_bytes="base64")
+    data: bytes = b""
+
+
+class Reads(Consumer[Odd], queue="imports"):
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+
+    async def handle(self, payload: Odd, _context: Context) -> None:
+        self.seen.append(payload.data)
+
+
+async def test_an_input_that_cannot_be_shown_costs_no_delivery() -> None:
+    consumer = Reads()
+    async with Simulator(topology(), [consumer]) as world:
+        known = Properties(message_id="1", type="csv.import")
+        await world.publish_raw(Message(b'{"data": "/w=="}', known), routing_key="imports")
+        job = await look(world, "1")
+        assert world.ledger() == {}
+    assert consumer.seen == [b"\xff"]
+    assert job.state is JobState.SUCCEEDED
+    assert job.summary == {"…": "cannot be shown: UnicodeDecodeError"}
 
 
 async def test_nothing_is_told_of_payloads_that_are_not_tracked() -> None:
