@@ -22,13 +22,16 @@ from amqpkit.events import (
     StoreDown,
 )
 from amqpkit.model import Topology
+from amqpkit.operate.alerts import CLOSE
+from amqpkit.operate.look import FATES
 from amqpkit.operate.metrics.labels import NONE, Few, Labels
 
-HANDLING_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+HANDLING_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1440, 1800)
+"""Seconds; the last is RabbitMQ's consumer timeout where nobody sets another, the one before 80 % of it."""
 AGE_BUCKETS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
 ATTEMPT_BUCKETS: Final = (1, 2, 3, 4, 5, 7, 10, 15, 20)
 TIMEOUTS_MAX: Final = 10
-"""Different timeouts whose bounds get buckets of their own."""
+"""Different timeouts whose bounds get buckets of their own: the longest, since above the last bound nothing is told."""
 _LAST: Final = {Outcome.HANDLED, Outcome.DEAD, Outcome.DISCARDED, Outcome.REFUSED}
 
 
@@ -50,6 +53,7 @@ class Metrics:
         self, topology: Topology, consumers: Iterable[Consumer[Any]] = (), *, registry: CollectorRegistry | None = None
     ) -> None:
         """Register the metrics; raises ValueError when the registry has them already."""
+        consumers = tuple(consumers)
         self.registry = registry or CollectorRegistry()
         self._labels, self._windows, self._fates = Labels.of(topology, consumers), Few(), Few()
         self._rows: dict[tuple[str, str], _Row] = {}
@@ -57,6 +61,20 @@ class Metrics:
         self._handled(topology)
         self._trouble()
         self._publishing()
+        for consumer in consumers:
+            self._begin(consumer)
+
+    def _begin(self, consumer: Consumer[Any]) -> None:
+        """Show what this consumer may have counted, at nought: `rate()` does not see how high a series begins."""
+        for payload in consumer.payloads:
+            self._row(consumer.queue, payload.payload_type)
+            queue, type_ = self._labels.queue(consumer.queue), self._labels.type(payload.payload_type)
+            for outcome in Outcome:
+                self._deliveries.labels(queue, type_, outcome.value)
+            for fate in sorted(FATES):
+                self._dead.labels(queue, type_, self._fates(fate))
+        for counted in (self._leases, self._held, self._stores, self._consumers):
+            counted.labels(self._labels.queue(consumer.queue))
 
     def _handled(self, topology: Topology) -> None:
         by, registry = ("queue", "type"), self.registry
@@ -159,7 +177,7 @@ class Metrics:
         row = self._row(event.queue, event.type)
         row.in_flight.inc()
         if event.age is not None:
-            row.age.observe(max(0.0, event.age))  # the clocks of two machines differ
+            row.age.observe(_seconds(event.age))
 
     def _settled(self, event: Settled) -> None:
         row = self._row(event.queue, event.type)
@@ -168,7 +186,7 @@ class Metrics:
         if event.handling is not None:
             row.in_flight.dec()
             if event.outcome is not Outcome.REQUEUED:  # a drain cut it short: no time to learn from
-                row.handling.observe(event.handling)
+                row.handling.observe(_seconds(event.handling))
         if event.outcome in _LAST:
             row.attempts.observe(event.attempt)
         if event.outcome is Outcome.DEAD:
@@ -177,7 +195,7 @@ class Metrics:
     def _told(self, event: Published) -> None:
         type_ = self._labels.type(event.type)
         self._published.labels(type_, event.fate.value).inc()
-        self._publish.labels(type_).observe(event.seconds)
+        self._publish.labels(type_).observe(_seconds(event.seconds))
         self._tries.labels(type_).inc(event.tries)
 
     def _connected(self, purpose: str) -> None:
@@ -197,6 +215,12 @@ class _Row:
 
 def handling_buckets(topology: Topology) -> tuple[float, ...]:
     """Give the usual bounds, and for each timeout of the file itself and 80 % of it: the warning is exact there."""
-    timeouts = sorted({work.consume.timeout for work in topology.work_queues.values() if work.consume.timeout})
-    own = {bound for timeout in timeouts[:TIMEOUTS_MAX] for bound in (0.8 * timeout, timeout)}
+    works = topology.work_queues.values()
+    timeouts = sorted({each for work in works for each in (work.consume.timeout, work.consumer_timeout) if each})
+    own = {bound for timeout in timeouts[-TIMEOUTS_MAX:] for bound in (CLOSE * timeout, timeout)}
     return tuple(sorted({*map(float, HANDLING_BUCKETS), *own}))
+
+
+def _seconds(measured: float) -> float:
+    """The clocks of two machines differ, and one may be set back: a sum that falls looks like a restart."""
+    return max(0.0, measured)

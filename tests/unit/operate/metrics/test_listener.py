@@ -160,3 +160,46 @@ def test_a_publishers_pressure_is_read_when_asked() -> None:
 
 def test_the_buckets_know_the_files_timeouts() -> None:
     assert {24.0, 30.0} <= set(handling_buckets(topology()))
+
+
+def test_what_a_rule_compares_with_is_a_bound_however_long_it_is() -> None:
+    file = """
+version: 1
+work_queues:
+  film: {consumer-timeout: 5h}
+  video: {consumer-timeout: 3h, consume: {timeout: 2h}}
+"""
+    assert {0.8 * 18_000, 18_000.0, 0.8 * 7200, 7200.0} <= set(handling_buckets(topology(file)))
+
+
+def test_of_many_timeouts_the_longest_are_bounds() -> None:
+    queues = "\n".join(f"  q{number}: {{consume: {{timeout: {number}m}}}}" for number in range(1, 26))
+    buckets = handling_buckets(topology(f"version: 1\nwork_queues:\n{queues}\n"))
+    assert {1200.0, 1500.0} <= set(buckets), "an alert above the last bound would never fire"
+    assert len(buckets) <= 40
+
+
+def test_rabbitmqs_own_consumer_timeout_is_known() -> None:
+    assert {0.8 * 1800, 1800.0} <= set(handling_buckets(topology("version: 1\nwork_queues: {a: {}}\n")))
+
+
+def test_what_may_be_counted_is_there_from_the_start_at_nought() -> None:
+    metrics, task = Metrics(topology(), [Does()]), {"queue": "task", "type": "task"}
+    # Prometheus's rate() and increase() do not see how high a series begins
+    for outcome in Outcome:
+        assert value(metrics, "amqpkit_deliveries_total", **task, outcome=outcome.value) == 0
+    assert value(metrics, "amqpkit_handling_seconds_bucket", **task, le="+Inf") == 0
+    for fate in ("exhausted", "permanent", "invalid", "too-new", "crashed"):
+        assert value(metrics, "amqpkit_dead_lettered_total", **task, fate=fate) == 0
+    for name in ("leases_lost", "copies_held", "store_down", "consumers_lost"):
+        assert value(metrics, f"amqpkit_{name}_total", queue="task") == 0
+
+
+def test_a_clock_that_is_set_back_takes_nothing_from_what_is_summed() -> None:
+    metrics = Metrics(topology(), [Does()])
+    metrics(Begun("task", "1", "task", 1, -5.0))
+    metrics(Settled("task", "1", "task", 1, Outcome.HANDLED, handling=-3600.0))
+    metrics(Published("task", "", "task", "1", Fate.CONFIRMED, 1, -3600.0))
+    for name in ("handling", "age_at_handling"):
+        assert value(metrics, f"amqpkit_{name}_seconds_sum", queue="task", type="task") == 0
+    assert value(metrics, "amqpkit_publish_seconds_sum", type="task") == 0
