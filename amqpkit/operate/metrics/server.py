@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -26,22 +27,29 @@ class Asked:
         """Keep the question."""
         self._question, self._loop = question, loop
         self._lock = threading.Lock()
-        self._until, self._answer = 0.0, None
+        self._until, self._answer, self._stuck = 0.0, None, -math.inf
 
     def __call__(self) -> Any:
         """Give the answer; raises TimeoutError when the loop is stuck, and what the question raises."""
+        came = time.monotonic()
         with self._lock:
             if time.monotonic() < self._until:
                 return self._answer
+            if self._stuck >= came:  # found out while we waited: not each of many shall wait once more
+                raise TimeoutError(_stuck())
             asked = asyncio.run_coroutine_threadsafe(_awaited(self._question), self._loop)
             try:
                 self._answer = asked.result(LOOP_TIMEOUT)
             except concurrent.futures.TimeoutError:
                 asked.cancel()
-                msg = f"the worker's event loop has not answered for {LOOP_TIMEOUT:g} s"
-                raise TimeoutError(msg) from None
+                self._stuck = time.monotonic()
+                raise TimeoutError(_stuck()) from None
             self._until = time.monotonic() + FRESH
             return self._answer
+
+
+def _stuck() -> str:
+    return f"the worker's event loop has not answered for {LOOP_TIMEOUT:g} s"
 
 
 async def _awaited(question: Callable[[], Awaitable[Any]]) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -121,6 +122,25 @@ async def test_a_loop_that_is_stuck_is_told_and_metrics_still_come(monkeypatch) 
 
         assert (health, text) == (503, "the worker's event loop has not answered for 0.1 s\n")
         assert code == 200
+
+
+async def test_many_askers_of_a_stuck_loop_wait_no_longer_than_one(monkeypatch) -> None:
+    monkeypatch.setattr(server, "LOOP_TIMEOUT", 0.2)
+
+    async def never() -> None:
+        raise AssertionError
+
+    asked = server.Asked(never, asyncio.get_running_loop())
+
+    def told() -> float:
+        with pytest.raises(TimeoutError, match="has not answered"):
+            asked()
+        return time.monotonic()
+
+    with ThreadPoolExecutor(20) as threads:
+        began, waiting = time.monotonic(), [threads.submit(told) for _ in range(20)]
+        ends = [each.result() for each in waiting]  # the loop is stuck meanwhile: this waits in its thread
+    assert max(ends) - began < 1
 
 
 async def test_other_paths_are_not_there(monkeypatch) -> None:
