@@ -10,19 +10,20 @@ from datetime import datetime
 from typing import Annotated, Final
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from amqpkit.cli.intervals import Every
 from amqpkit.cli.joblog import existing_log
-from amqpkit.cli.jobwatch import Bars, Documents, Face, Lines, follow, shown
+from amqpkit.cli.jobwatch import Bars, Documents, Face, Lines, follow, open_jobs_of, shown
 from amqpkit.errors import AmqpkitError
 from amqpkit.jobs import Job, JobQuery, JobState
 from amqpkit.ports import JobLog
 
 WIDE: Final = 200
 """Columns when there is no terminal: a pipe cuts nothing off."""
-OPEN: Final = (JobState.PENDING, JobState.RUNNING, JobState.RETRYING)
 
 jobs = App(
     name="jobs",
@@ -67,7 +68,7 @@ async def list_(  # noqa: PLR0913 - a command's options
     state: Annotated[tuple[JobState, ...], Parameter(negative=())] = (),
     queue: str = "",
     type: str = "",  # noqa: A002 - AMQP's word
-    limit: int = 50,
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))] = 50,
     log: LogOptions | None = None,
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
@@ -164,13 +165,14 @@ async def watch(
     *ids: str,
     queue: str = "",
     type: str = "",  # noqa: A002 - AMQP's word
-    every: float = 0.5,
+    every: Every = 0.5,
     log: LogOptions | None = None,
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
     """Watch jobs with live progress bars; without a terminal, one line for each change.
 
-    Given ids, it ends when those jobs have ended. Without, it shows all that have not ended, and goes on until Ctrl-C.
+    Given ids, it ends when those jobs have ended. Without, it shows all that have begun and not ended and the newest
+    that wait, and goes on until Ctrl-C. A log that goes away meanwhile is asked again until it is back.
     Exit codes: 0 all of them succeeded, 1 one failed or was cancelled, or nothing is known of it.
 
     Parameters
@@ -192,8 +194,10 @@ async def watch(
     async with (log or LogOptions()).opened() as opened:
         for each in ids:
             _known(await opened.get(each), each)
-        query = JobQuery(ids=ids, limit=max(len(ids), 1)) if ids else JobQuery(states=OPEN, queue=queue, type=type)
-        ended = await follow(opened, query, face, every=every)
+        queries = (JobQuery(ids=ids, limit=len(ids)),) if ids else open_jobs_of(queue, type)
+        ended = await follow(opened, queries, face, every=every)
+    for each in set(ids) - {job.id for job in ended}:  # tidied away meanwhile
+        _known(None, each)
     return int(any(job.state is not JobState.SUCCEEDED for job in ended))
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol, Self
 
@@ -9,11 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from amqpkit.jobs import Job, JobQuery
+from amqpkit.errors import StoreUnavailable
+from amqpkit.jobs import Job, JobQuery, JobState
 from amqpkit.ports import JobLog
 
 BARS_MAX: Final = 40
-"""Bars on a screen; what has ended makes room."""
+"""Bars on a screen; what has ended makes room, and of what waits no more is shown."""
+BEGUN_MAX: Final = 1000
 
 
 class Face(Protocol):
@@ -24,24 +28,52 @@ class Face(Protocol):
     def show(self, job: Job) -> None: ...  # noqa: D102 - the protocol's docstring covers it
 
 
-async def follow(log: JobLog, query: JobQuery, face: Face, *, every: float) -> list[Job]:
-    """Show every change until all jobs of the query have ended, if it names any; return those that have ended."""
+def open_jobs_of(queue: str = "", type: str = "") -> tuple[JobQuery, ...]:  # noqa: A002 - AMQP's word
+    """Ask for what has not ended: all that has begun, and of what waits as much as a screen has room for."""
+    begun, waits = (JobState.RUNNING, JobState.RETRYING), (JobState.PENDING,)
+    return (
+        JobQuery(states=begun, queue=queue, type=type, limit=BEGUN_MAX),
+        JobQuery(states=waits, queue=queue, type=type, limit=BARS_MAX),
+    )
+
+
+async def follow(log: JobLog, queries: Sequence[JobQuery], face: Face, *, every: float) -> list[Job]:
+    """Show every change until all jobs of queries that name any have ended; return those that have ended.
+
+    A log that goes away is waited for, and told of on stderr; raises StoreUnavailable when it never answered.
+    """
     known: dict[str, Job] = {}
+    named, answered, away = any(query.ids for query in queries), False, False
     with face:
         while True:
-            found = list(await log.find(query))
-            if not query.ids:  # what is not found any more may have ended
-                gone = tuple(job for job in known if job not in {each.id for each in found})
-                found += await log.find(JobQuery(ids=gone, limit=len(gone))) if gone else []
+            try:
+                found = await _look(log, queries, known)
+            except StoreUnavailable as error:
+                if not answered:
+                    raise
+                if not away:
+                    print(f"amqpkit: {error}; it is asked again", file=sys.stderr)
+                away = True
+                await asyncio.sleep(every)
+                continue
+            answered, away = True, False
             for job in sorted(found, key=lambda each: (each.created, each.id)):
                 if known.get(job.id) != job:
                     face.show(job)
-                known[job.id] = job
-            if query.ids and all(job.state.final for job in found):
+            if named and all(job.state.final for job in found):
                 return found
-            if not query.ids:
-                known = {name: job for name, job in known.items() if not job.state.final}
+            known = {job.id: job for job in found if named or not job.state.final}
             await asyncio.sleep(every)
+
+
+async def _look(log: JobLog, queries: Sequence[JobQuery], known: Mapping[str, Job]) -> list[Job]:
+    found = [job for query in queries for job in await log.find(query)]
+    gone = tuple(known.keys() - {job.id for job in found})
+    if gone and not any(query.ids for query in queries):
+        ended = await log.find(JobQuery(ids=gone, limit=len(gone)))
+        # one that still waits is no longer among those that are shown, and is shown again when it begins
+        found += [job for job in ended if job.state is not JobState.PENDING]
+    return found
 
 
 class Documents:

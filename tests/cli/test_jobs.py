@@ -10,18 +10,19 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from amqpkit.cli import main
 from amqpkit.cli.joblog import Keeping, url_of
+from amqpkit.cli.jobwatch import Lines, follow, open_jobs_of
 from amqpkit.errors import StoreUnavailable
-from amqpkit.jobs import FIRST, Change, ErrorKind, JobError, News, Place, Progress
-from amqpkit.stores import open_jobs
+from amqpkit.jobs import FIRST, Change, ErrorKind, Job, JobError, JobQuery, JobState, News, Place, Progress
+from amqpkit.stores import MemoryJobLog, open_jobs
 from amqpkit.stores.sql import SqlJobLog
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -205,6 +206,99 @@ def test_a_watch_at_a_terminal_shows_bars_that_move(url) -> None:
     assert "60% running, 1,200 of 2,000 rows" in text
     assert "100% succeeded, 2,000 rows" in text
     assert "\N{BOX DRAWINGS HEAVY HORIZONTAL}" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list", "--limit", "-1"),
+        ("list", "--limit", "0"),
+        ("list", "--limit", "99999999999999999999"),
+        ("watch", "--every", "0"),
+        ("watch", "--every", "-1"),
+        ("watch", "--every", "nan"),
+        ("watch", "--every", "inf"),
+    ],
+    ids=" ".join,
+)
+def test_a_number_that_cannot_be_is_a_usage_error(url, capsys, words: tuple[str, ...]) -> None:
+    code, _, err = said(capsys, *words, "--jobs", url)
+    assert code == 64
+    assert words[1] in err
+
+
+class Shown:
+    """A face that remembers."""
+
+    def __init__(self, enough: Callable[[Job], bool] = lambda _job: False) -> None:
+        self.jobs: list[Job] = []
+        self.enough = enough
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def show(self, job: Job) -> None:
+        self.jobs.append(job)
+        if self.enough(job):
+            raise KeyboardInterrupt
+
+
+async def test_a_watch_shows_what_runs_however_many_wait() -> None:
+    log = MemoryJobLog()
+    await log.record([news("j-running", News.BEGUN, 0), news("j-retrying", News.RETRYING, 1)])
+    await log.record([news(f"j-{number}", News.QUEUED, 2 + number) for number in range(1000)])
+    face = Shown(lambda job: job.id == "j-999")
+    with pytest.raises(KeyboardInterrupt):
+        await follow(log, open_jobs_of(), face, every=0)
+
+    shown = {job.id for job in face.jobs}
+    assert {"j-running", "j-retrying", "j-999"} <= shown
+    assert len(shown) < 200, "a screen has no room for all that wait"
+
+
+async def test_a_watch_goes_on_when_the_log_is_back(capsys) -> None:
+    class Flickers(MemoryJobLog):
+        looks = 0
+
+        async def find(self, query: JobQuery) -> Sequence[Job]:
+            self.looks += 1
+            if self.looks in (2, 3):
+                raise StoreUnavailable("the log is away")
+            if self.looks == 4:
+                await self.record([news("j-1", News.SUCCEEDED, 1)])
+            return await super().find(query)
+
+    log, face = Flickers(), Shown()
+    await log.record([news("j-1", News.QUEUED)])
+    (ended,) = await follow(log, [JobQuery(ids=("j-1",))], face, every=0)
+
+    assert ended.state is JobState.SUCCEEDED
+    assert [job.state for job in face.jobs] == [JobState.PENDING, JobState.SUCCEEDED]
+    assert capsys.readouterr().err.count("the log is away") == 1
+
+
+async def test_a_watch_of_a_log_that_never_answered_says_so() -> None:
+    class Away(MemoryJobLog):
+        async def find(self, query: JobQuery) -> Sequence[Job]:
+            raise StoreUnavailable("the log is away")
+
+    with pytest.raises(StoreUnavailable):
+        await follow(Away(), [JobQuery(ids=("j-1",))], Shown(), every=0)
+
+
+def test_a_job_that_is_forgotten_under_a_watch_has_not_succeeded(url, capsys, monkeypatch) -> None:
+    find, shown = SqlJobLog.find, list[Job]()
+
+    async def finds(self: SqlJobLog, query: JobQuery) -> Sequence[Job]:
+        return [] if shown else await find(self, query)
+
+    monkeypatch.setattr(SqlJobLog, "find", finds)
+    monkeypatch.setattr(Lines, "show", lambda _self, job: shown.append(job))
+    code, _, err = said(capsys, "watch", "j-running", "--jobs", url, "--every", "0.05")
+    assert code == 1
+    assert "nothing is known of job j-running" in err
 
 
 async def test_a_worker_starts_without_its_job_log_and_prepares_it_later(tmp_path, monkeypatch) -> None:
