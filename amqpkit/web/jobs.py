@@ -105,12 +105,13 @@ class _Room:
 
     async def _awaited(self, request: Request) -> Job | None:
         """Find a job that may only just have been published."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline, refused = asyncio.get_running_loop().time() + PATIENCE, False
         while True:
-            known = await self._get(request.path_params["id"]) is not None
-            if known or asyncio.get_running_loop().time() >= deadline:
-                return await self._find(request) if known else None
-            if await request.is_disconnected():
+            if not refused and await self._get(request.path_params["id"]) is not None:
+                if (job := await self._find(request)) is not None:
+                    return job
+                refused = True  # and yet it takes as long as for a job that is not there, or strangers could tell
+            if asyncio.get_running_loop().time() >= deadline or await request.is_disconnected():
                 return None
             await asyncio.sleep(self._poll)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -90,6 +91,29 @@ async def test_a_job_of_somebody_else_looks_like_none_at_all(
     job = await log.get("j-1")
     assert job is not None
     assert job.cancel_requested is None
+
+
+async def test_events_of_somebody_elses_job_take_as_long_as_those_of_none(
+    log: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqpkit.web.jobs.PATIENCE", 0.3)
+    await log.record([news(News.BEGUN)])
+    asked = []
+
+    def refuses(_request: Request, job: Job) -> bool:
+        asked.append(job.id)
+        return False
+
+    app = jobs_app(log, authorise=refuses, poll=0.01)
+    took = []
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://shop") as client:
+        for job in ("j-1", "j-2"):
+            began = time.monotonic()
+            assert (await client.get(f"/{job}/events")).status_code == 404
+            took.append(time.monotonic() - began)
+
+    assert min(took) >= 0.3, "a stranger could tell which jobs there are"
+    assert asked == ["j-1"]
 
 
 async def test_an_authorisation_that_forgets_to_answer_refuses(log: Outage) -> None:
