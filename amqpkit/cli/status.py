@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,8 +20,9 @@ from rich.text import Text
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.cli.connect import AdminOptions, Place, administered
 from amqpkit.cli.files import topology_files
+from amqpkit.cli.intervals import Every
 from amqpkit.declare.load import load_topology
-from amqpkit.errors import AmqpkitError
+from amqpkit.errors import AmqpkitError, BrokerError
 from amqpkit.model import Topology
 from amqpkit.operate.alerts import CLOSE, findings, spoken
 from amqpkit.operate.observe import NOT_BEFORE_4_3, Observer, Reading
@@ -41,6 +43,8 @@ class Snapshot:
     topology: Topology
     readings: tuple[Reading, ...]
     p95: Mapping[str, float]
+    unreachable: tuple[str, ...] = ()
+    """Why workers that were named could not be asked for their handling times."""
 
 
 async def status(
@@ -48,7 +52,7 @@ async def status(
     connection: AdminOptions | None = None,
     metrics: Annotated[tuple[str, ...], Parameter(env_var="AMQPKIT_METRICS", show_default=False)] = (),
     watch: Annotated[bool, Parameter(negative=())] = False,
-    every: float = 5.0,
+    every: Every = 5.0,
     json_: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Show each work queue: depth, age of the oldest message, in flight, rate, failures, handling time, dead letters.
@@ -69,12 +73,13 @@ async def status(
     metrics
         Where workers serve their metrics (amqpkit run --metrics-port), once for each: http://HOST:9108.
     watch
-        Show it again and again until Ctrl-C; with --json one document a line.
+        Show it again and again until Ctrl-C, also when the broker was away; with --json one document a line.
     every
         Seconds between two looks.
     json_
-        Print one JSON document: format_version, broker {version, cluster_name, vhost}, queues, alerts, warnings. Times
-        are seconds, rates a second, unknown is null.
+        Print one JSON document: format_version, broker {version, cluster_name, vhost}, queues, alerts, warnings,
+        unreachable (workers whose metrics could not be read, and why). Times are seconds, rates a second, unknown is
+        null.
     """
     topology = load_topology(*topology_files(files), environ=os.environ)
     place = (connection or AdminOptions()).place(topology.vhost)
@@ -86,42 +91,72 @@ async def status(
             observer = Observer(topology, transport, admin)
 
             async def read() -> Snapshot:
-                return Snapshot(topology, await observer.read(), await _p95(urls))
+                return Snapshot(topology, await observer.read(), *await _p95(urls))
 
             face = _json if json_ else _Table(place, broker, asked=bool(urls))
             if not watch:
                 return _show(face, await read(), place, broker, compact=False)
-            await _watch(read, lambda now: _show(face, now, place, broker, compact=True), face, every)
+            if isinstance(face, _Table) and sys.stdout.isatty():
+                with Live(console=face.console, auto_refresh=False, screen=True) as live:
+                    await _watch(read, *_on_screen(face, live), every)
+            await _watch(read, lambda now: _show(face, now, place, broker, compact=True), _say, every)
         finally:
             await transport.close()
     return 0
 
 
-async def _p95(urls: tuple[str, ...]) -> dict[str, float]:
+async def _p95(urls: tuple[str, ...]) -> tuple[dict[str, float], tuple[str, ...]]:
     if not urls:
-        return {}
+        return {}, ()
     try:
         from amqpkit.operate.metrics.scrape import handling_times, quantile
     except ImportError as error:
         msg = f"--metrics needs the extra prometheus: pip install 'amqpkit[prometheus]' ({error})"
         raise AmqpkitError(msg) from error
-    times = await handling_times(urls)
+    times, unreachable = await handling_times(urls)
     found = {queue: quantile(buckets, 0.95) for queue, buckets in times.items()}
-    return {queue: value for queue, value in found.items() if value is not None}
+    return {queue: value for queue, value in found.items() if value is not None}, unreachable
 
 
 async def _watch(
-    read: Callable[[], Awaitable[Snapshot]], show: Callable[[Snapshot], int], face: "_Face", every: float
+    read: Callable[[], Awaitable[Snapshot]],
+    show: Callable[[Snapshot], object],
+    tell: Callable[[str], object],
+    every: float,
 ) -> None:
-    if isinstance(face, _Table) and sys.stdout.isatty():
-        with Live(console=face.console, auto_refresh=False, screen=True) as live:
-            while True:
-                live.update(face.render(await read()), refresh=True)
-                await asyncio.sleep(every)
+    """Show for ever; a broker that goes away is told of once and waited for. Raises when it never answered."""
+    answered = away = False
     while True:
-        show(await read())
-        sys.stdout.flush()
+        try:
+            now = await read()
+        except BrokerError as error:
+            if not answered:
+                raise
+            if not away:
+                tell(f"{error}; it is asked again")
+            away = True
+        else:
+            answered, away = True, False
+            show(now)
         await asyncio.sleep(every)
+
+
+def _on_screen(face: "_Table", live: Live) -> tuple[Callable[[Snapshot], None], Callable[[str], None]]:
+    last: list[RenderableType] = []
+
+    def show(now: Snapshot) -> None:
+        last[:] = [face.render(now)]
+        live.update(last[0], refresh=True)
+
+    def tell(trouble: str) -> None:
+        since = f"as of {datetime.now().astimezone():%H:%M:%S}: {trouble}"
+        live.update(Group(Text(since, style="red"), *last), refresh=True)
+
+    return show, tell
+
+
+def _say(trouble: str) -> None:
+    print(f"amqpkit: {trouble}", file=sys.stderr)
 
 
 def _show(face: "_Face", now: Snapshot, place: Place, broker: BrokerInfo, *, compact: bool) -> int:
@@ -129,6 +164,7 @@ def _show(face: "_Face", now: Snapshot, place: Place, broker: BrokerInfo, *, com
         face.console.print(face.render(now))
     else:
         face(now, place, broker, compact)
+    sys.stdout.flush()
     return ALERT if findings(now.topology, now.readings, now.p95)[0] else 0
 
 
@@ -136,6 +172,7 @@ def _json(now: Snapshot, place: Place, broker: BrokerInfo, compact: bool) -> Non
     about = {"version": broker.version, "cluster_name": broker.cluster_name, "vhost": place.vhost}
     told = document(now.topology, now.readings, now.p95)
     whole: dict[str, Any] = {"format_version": told.pop("format_version"), "broker": about, **told}
+    whole["unreachable"] = now.unreachable
     print(json.dumps(whole, indent=None if compact else 2, ensure_ascii=False))
 
 
@@ -168,6 +205,7 @@ class _Table:
         lines = [Text(line) for reading in now.readings if narrow for line in _details(reading)]
         lines += [Text(f"ALERT    {finding}", style="red") for finding in alerts]
         lines += [Text(f"warning  {finding}", style="yellow") for finding in warnings]
+        lines += [Text(f"warning  {each}", style="yellow") for each in now.unreachable]
         lines += [Text(hint, style="dim") for hint in self._hints(now.readings)]
         return Group(Text(self._title), Text(), table, *([Text(), *lines] if lines else []))
 

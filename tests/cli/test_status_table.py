@@ -1,12 +1,16 @@
 """The table of `amqpkit status` as a person sees it, on a wide and on a usual terminal."""
 
+from contextlib import suppress
+
 import pytest
 from rich.console import Console
 
 from amqpkit.brokers.url import BrokerURL
+from amqpkit.cli import main
 from amqpkit.cli.connect import Place
-from amqpkit.cli.status import Snapshot, _Table
+from amqpkit.cli.status import Snapshot, _Table, _watch
 from amqpkit.declare.load import load_topology
+from amqpkit.errors import ConnectionFailed
 from amqpkit.operate.observe import NOT_BEFORE_4_3, Reading
 from amqpkit.ports import BrokerInfo
 
@@ -30,12 +34,12 @@ READINGS = (
 )
 
 
-def shown(width: int) -> str:
+def shown(width: int, unreachable: tuple[str, ...] = ()) -> str:
     place = Place(BrokerURL.parse("amqp://guest:secret@rabbit.example:5672/shop"), "http://guest:secret@rabbit.example")
     table = _Table(place, BrokerInfo("4.0.5", "rabbit@one"), asked=False)
     table.console = Console(width=width, highlight=False, force_terminal=False)
     with table.console.capture() as capture:
-        table.console.print(table.render(Snapshot(TOPOLOGY, READINGS, {"email.send": 25.0})))
+        table.console.print(table.render(Snapshot(TOPOLOGY, READINGS, {"email.send": 25.0}, unreachable)))
     return capture.get()
 
 
@@ -64,3 +68,49 @@ def test_what_is_wrong_or_unknown_is_said_below() -> None:
         in text
     )
     assert "p95 is unknown: name the workers' metrics with --metrics" in text
+
+
+def test_a_worker_that_is_down_hides_nothing_else() -> None:
+    text = shown(100, ("no worker's metrics at http://w2:9108/metrics: Connection refused",))
+
+    assert "25s!" in text
+    assert "warning  no worker's metrics at http://w2:9108/metrics: Connection refused" in text
+
+
+class Enough(Exception):
+    """The test has seen it."""
+
+
+async def watched(reads: list[object]) -> tuple[list[Snapshot], list[str]]:
+    shown: list[Snapshot] = []
+    told: list[str] = []
+
+    async def read() -> Snapshot:
+        if not reads:
+            raise Enough
+        found = reads.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        assert isinstance(found, Snapshot)
+        return found
+
+    with suppress(Enough):
+        await _watch(read, shown.append, told.append, 0)
+    return shown, told
+
+
+async def test_a_watch_outlives_its_broker_and_says_once_that_it_is_away() -> None:
+    now, away = Snapshot(TOPOLOGY, READINGS, {}), ConnectionFailed("the broker is away")
+
+    assert await watched([now, away, away, now, away]) == ([now, now], ["the broker is away; it is asked again"] * 2)
+
+
+async def test_a_watch_of_a_broker_that_never_answered_is_an_error() -> None:
+    with pytest.raises(ConnectionFailed):
+        await watched([ConnectionFailed("the broker is away")])
+
+
+@pytest.mark.parametrize("every", ["0", "-1", "nan", "inf"])
+def test_an_interval_that_is_none_is_a_usage_error(every: str, capsys) -> None:
+    assert main(["status", "topology/shop.yaml", "--watch", "--every", every]) == 64
+    assert "--every" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from http.client import HTTPException
 from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -18,16 +19,24 @@ MOST: Final = 16 * 1024 * 1024
 Buckets = dict[float, float]
 
 
-async def handling_times(urls: Iterable[str]) -> dict[str, Buckets]:
+async def handling_times(urls: Iterable[str]) -> tuple[dict[str, Buckets], tuple[str, ...]]:
     """Scrape workers and add up their `amqpkit_handling_seconds` by queue: bound in seconds to count at or below it.
 
-    Raises ConnectionFailed for a worker that does not answer or answers something else.
+    Also gives why workers could not be asked: one that is down must not hide what the others say. Raises
+    ConnectionFailed for what is no address.
     """
+    addresses = [_address(url) for url in urls]
     total: dict[str, Buckets] = defaultdict(lambda: defaultdict(float))
-    for text in await asyncio.gather(*(asyncio.to_thread(_get, url) for url in urls)):
-        for queue, bound, count in _buckets(text):
-            total[queue][bound] += count
-    return total
+    silent = []
+    for answer in await asyncio.gather(*(asyncio.to_thread(_get, each) for each in addresses), return_exceptions=True):
+        if isinstance(answer, ConnectionFailed):
+            silent.append(str(answer))
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            for queue, bound, count in answer:
+                total[queue][bound] += count
+    return total, tuple(silent)
 
 
 def quantile(buckets: Mapping[float, float], q: float) -> float | None:
@@ -45,26 +54,26 @@ def quantile(buckets: Mapping[float, float], q: float) -> float | None:
     return None
 
 
+def _get(address: str) -> list[tuple[str, float, float]]:
+    try:
+        with urlopen(address, timeout=TIMEOUT) as answer:  # noqa: S310 - the scheme is checked
+            text: str = answer.read(MOST).decode()
+        found = list(_buckets(text))
+    except (OSError, HTTPException, ValueError, KeyError) as error:
+        msg = f"no worker's metrics at {address}: {getattr(error, 'reason', error)}"
+        raise ConnectionFailed(msg) from error
+    if "amqpkit_" not in text:
+        msg = f"what answers at {address} is no worker of amqpkit"
+        raise ConnectionFailed(msg)
+    return found
+
+
 def _buckets(text: str) -> Iterable[tuple[str, float, float]]:
     for family in text_string_to_metric_families(text):
         if family.name == "amqpkit_handling_seconds":
             for sample in family.samples:
                 if sample.name.endswith("_bucket"):
                     yield sample.labels["queue"], float(sample.labels["le"]), sample.value
-
-
-def _get(url: str) -> str:
-    whole = _address(url)
-    try:
-        with urlopen(whole, timeout=TIMEOUT) as answer:  # noqa: S310 - the scheme is checked
-            text: str = answer.read(MOST).decode()
-    except (OSError, ValueError) as error:
-        msg = f"no worker's metrics at {whole}: {getattr(error, 'reason', error)}"
-        raise ConnectionFailed(msg) from error
-    if "amqpkit_" not in text:
-        msg = f"what answers at {whole} is no worker of amqpkit"
-        raise ConnectionFailed(msg)
-    return text
 
 
 def _address(url: str) -> str:

@@ -22,6 +22,9 @@ from amqpkit.testing.simulator import Simulator
 from tests.worker.parts import Does, Task, topology
 
 
+OK = "HTTP/1.0 200 OK\r\n\r\n"
+
+
 class Away(MemoryAdmin):
     """Statistics that can be away, or forget a consumer."""
 
@@ -76,7 +79,8 @@ async def test_a_scrape_shows_the_worker_s_events_and_what_is_in_its_queues(monk
             'amqpkit_waiting_retries{delay="10s",queue="task"} 0.0',
         ):
             assert line in text
-        times = await handling_times([url])
+        times, silent = await handling_times([url])
+        assert silent == ()
         assert quantile(times["task"], 0.95) is not None
 
 
@@ -155,17 +159,42 @@ async def test_a_port_that_is_taken_is_an_error(monkeypatch) -> None:
             serving.__enter__()
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "127.0.0.1:1"])
+async def test_a_worker_that_cannot_be_asked_is_named_and_hides_no_other(url, monkeypatch) -> None:
+    async with a_watched_worker(monkeypatch) as (_, _, there, _):
+        times, silent = await handling_times([url, there])
+    assert "task" in times
+    (told,) = silent
+    assert told.startswith("no worker's metrics at http://127.0.0.1:1/metrics: ")
+    assert "refused" in told
+
+
 @pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("http://127.0.0.1:1", "no worker's metrics at http://127.0.0.1:1/metrics: .*refused"),
-        ("127.0.0.1:1", "http://127.0.0.1:1/metrics"),
-        ("file:///etc/passwd", "is no address"),
-        ("http://[", "is no address"),
-    ],
+    "answer",
+    [f"{OK}amqpkit_handling_seconds_bucket{{".encode(), b"SSH-2.0-OpenSSH\r\n", f"{OK}hello\n".encode(), b""],
+    ids=["broken", "no HTTP", "another program", "nothing"],
 )
-async def test_a_worker_that_cannot_be_asked_is_named(url, message) -> None:
-    with pytest.raises(ConnectionFailed, match=message):
+async def test_what_is_no_worker_is_named(answer: bytes) -> None:
+    def serve(port: socket.socket) -> None:
+        connection, _ = port.accept()
+        with connection:
+            connection.recv(4096)
+            whole = (
+                answer if answer.startswith((b"SSH", b"HTTP")) or not answer else b"HTTP/1.0 200 OK\r\n\r\n" + answer
+            )
+            connection.sendall(whole)
+
+    with socket.create_server(("127.0.0.1", 0)) as port, ThreadPoolExecutor(1) as thread:
+        serving = thread.submit(serve, port)
+        times, (told,) = await handling_times([f"127.0.0.1:{port.getsockname()[1]}"])
+        serving.result()
+    assert times == {}
+    assert "metrics at" in told or "is no worker" in told
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://["])
+async def test_what_is_no_address_is_an_error(url) -> None:
+    with pytest.raises(ConnectionFailed, match="is no address"):
         await handling_times([url])
 
 
