@@ -21,7 +21,6 @@ from amqpkit.operate.observe import Observer
 from amqpkit.testing.simulator import Simulator
 from tests.worker.parts import Does, Task, topology
 
-
 OK = "HTTP/1.0 200 OK\r\n\r\n"
 
 
