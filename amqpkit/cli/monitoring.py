@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.cli.connect import Place, same_cluster, trust
+from amqpkit.cli.dlq.wording import harmless
 from amqpkit.deliver.consumer import Consumer
 from amqpkit.deliver.spans import Tracing
 from amqpkit.errors import AmqpkitError
@@ -50,11 +51,30 @@ class WatchOptions:
     trace: Annotated[bool, Parameter(negative=())] = False
 
 
+class TextFormatter(logging.Formatter):
+    """A line for each record, whatever it quotes: a stranger's message id begins none and moves no cursor.
+
+    An exception stands below it, indented, so that none of its lines looks like a record.
+    """
+
+    def __init__(self) -> None:
+        """Time, level, message."""
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
+        """Format the line."""
+        return harmless(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the base class's name
+        """Format the exception."""
+        lines = super().formatException(ei).split("\n")
+        return "\n".join(f"    {harmless(line)}" for line in lines)
+
+
 def set_up_logging(*, verbose: bool, json: bool) -> None:
     """Log to stderr: lines for people, or one JSON object a line."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
-    handler.setFormatter(JsonFormatter() if json else text)
+    handler.setFormatter(JsonFormatter() if json else TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("amqpkit").setLevel(logging.DEBUG if verbose else logging.INFO)
     if json:

@@ -84,7 +84,15 @@ def facts_of(event: Event) -> dict[str, Any]:
 
 
 def _shown(facts: dict[str, Any]) -> str:
-    return "".join(f" {name}={json.dumps(str(value)) if ' ' in str(value) else value}" for name, value in facts.items())
+    return "".join(f" {name}={_word(str(value))}" for name, value in facts.items())
+
+
+def _word(text: str) -> str:
+    """A stranger's message id may hold line breaks: quoted, none of them begins a line."""
+    return text if text.isprintable() and _PLAIN.fullmatch(text) else json.dumps(text)
+
+
+_PLAIN: Final = re.compile(r'[^\s"=\\]+')
 
 
 class JsonFormatter(logging.Formatter):

@@ -103,3 +103,12 @@ def test_what_an_event_carries_besides_words_and_numbers_is_not_logged():
         "fate": "invalid",
         "seconds": 0.0,
     }
+
+
+def test_a_stranger_s_message_id_cannot_write_a_line_of_its_own(caplog):
+    LogListener()(Settled("q", "x\n2026-01-01\tERROR\x1b[31m", "t", 1, Outcome.RETRIED, reason='said "no"'))
+
+    (record,) = caplog.records
+    assert record.getMessage().isprintable()
+    assert r'message_id="x\n2026-01-01\tERROR\u001b[31m"' in record.getMessage()
+    assert r'reason="said \"no\""' in record.getMessage()
