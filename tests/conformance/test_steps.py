@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -102,3 +103,49 @@ async def test_memory_forgets_the_oldest_jobs() -> None:
     for job in "abc":
         await steps.save(job, done("s"))
     assert [len(await steps.load(job)) for job in "abc"] == [0, 1, 1]
+
+
+# --- forgetting ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "postgresql-server"])
+async def short(request, tmp_path, monkeypatch) -> AsyncIterator[SqlSteps]:
+    """Steps that are tidied at every question, and remembered for an hour."""
+    monkeypatch.setattr("amqpkit.stores.sql.steps._PURGE_EVERY", 1)
+    url = request.getfixturevalue("postgres") if request.param == "postgresql-server" else f"sqlite:///{tmp_path}/s.db"
+    steps = SqlSteps(url, keep=timedelta(hours=1))
+    await steps.prepare()
+    yield steps
+    await steps.close()
+
+
+def at(monkeypatch: pytest.MonkeyPatch, hours: float) -> None:
+    now = 1_800_000_000.0 + hours * 3600
+    monkeypatch.setattr("amqpkit.stores.sql.steps.time.time", lambda: now)
+
+
+async def test_steps_are_forgotten_when_none_of_their_job_is_young(short, monkeypatch) -> None:
+    at(monkeypatch, 0)
+    await short.save("old", done("a"))
+    await short.save("replayed", done("a", 1))
+    at(monkeypatch, 0.9)
+    await short.save("replayed", done("b", 2))
+    at(monkeypatch, 1.5)
+    await short.save("other", done("a"))
+
+    assert list(await short.load("old")) == []
+    # half of what a job has done would be done again, and the other half not be undone
+    assert list(await short.load("replayed")) == [done("a", 1), done("b", 2)]
+
+    at(monkeypatch, 2)
+    await short.save("other", done("b", 2))
+    assert list(await short.load("replayed")) == []
+
+
+async def test_steps_that_are_only_written_in_transactions_are_forgotten_too(short, monkeypatch) -> None:
+    at(monkeypatch, 0)
+    await short.save("old", done("a"))
+    at(monkeypatch, 2)
+    await short.load("other")  # a worker whose steps all have `inside` saves none by itself
+
+    assert list(await short.load("old")) == []

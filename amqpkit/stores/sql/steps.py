@@ -54,7 +54,7 @@ class SqlSteps:
         self._claims = claims_table(metadata, table, schema)
         self._table = steps_table(metadata, beside(table, "steps"), schema)
         self._upsert = _upsert(self._table, self._plain.dialect.name)
-        self._saved = count(1)
+        self._asked = count(1)
         url = self._plain.url
         place = sa.URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
         self._name = f"the steps in {place.render_as_string()}"
@@ -76,7 +76,9 @@ class SqlSteps:
         async def work(connection: AsyncConnection) -> Sequence[StepRecord]:
             return [_record(found) for found in (await connection.execute(wanted)).mappings()]
 
-        return await self._ask(work)
+        known = await self._ask(work)
+        await self._tidy()
+        return known
 
     async def save(self, job: str, record: StepRecord) -> StepRecord:
         """Write a record down unless the step is done."""
@@ -90,8 +92,7 @@ class SqlSteps:
             return record if standing is None else _record(standing)
 
         standing = await self._ask(work)
-        if next(self._saved) % _PURGE_EVERY == 0:
-            await self._purge()
+        await self._tidy()
         return standing
 
     async def close(self) -> None:
@@ -107,10 +108,13 @@ class SqlSteps:
         """
         return begin(target, Recording(self._name, self._plain.dialect.name, job, self._upsert, record))
 
-    async def _purge(self) -> None:
-        """Delete some of what nobody asks for any more; the rest can wait for another day."""
-        row = self._table.c
-        outdated = sa.select(row.job).where(row.updated < time.time() - self._keep).distinct().limit(PURGED_AT_ONCE)
+    async def _tidy(self) -> None:
+        """Now and then delete some of what nobody asks for any more: of jobs that have no younger step."""
+        if next(self._asked) % _PURGE_EVERY:
+            return
+        row, oldest, young = self._table.c, time.time() - self._keep, self._table.alias()
+        is_young = sa.exists().where(young.c.job == row.job, young.c.updated >= oldest)
+        outdated = sa.select(row.job).where(row.updated < oldest, ~is_young).distinct().limit(PURGED_AT_ONCE)
         unused = sa.delete(self._table).where(row.job.in_(outdated.scalar_subquery()))
 
         async def work(connection: AsyncConnection) -> None:
