@@ -173,6 +173,8 @@ class QueueFigures:
     publish_rate: float | None = None
     head: datetime | None = None
     unlimited: bool | None = None
+    ready_bytes: int | None = None
+    """Of the bodies of those that are ready."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ async def look(
         disarm()
         for delivery in found:
             delivery.requeue()
+        found.clear()  # the subscription is part of a circle that garbage collection finds late, and bodies are large
         await subscription.close()
 
 

@@ -19,6 +19,10 @@ from amqpkit.ports import Clock, ListedConsumer, QueueFigures, Statistics, Trans
 
 LETTERS_MAX: Final = 500
 """Dead letters that are read for their fate; the rest is counted as unread."""
+LETTERS_BYTES: Final = 16 * 1024 * 1024
+"""Of their bodies, which come along: a worker must not die of what it tells."""
+LETTERS_FEW: Final = 20
+"""As long as the broker has not counted them yet."""
 UNREAD: Final = "unread"
 NOT_BEFORE_4_3: Final = "RabbitMQ before 4.3 counts a look against the delivery limit"
 
@@ -55,6 +59,7 @@ class _Seen:
     sights: tuple[Sight, ...]
     depth: int
     acked: int | None
+    most: int
 
     def stands(self, depth: int, *, all_of_it: bool) -> bool:
         """Whether the depth lets it be true still: of a head when nothing went, of all when nothing came either."""
@@ -134,7 +139,7 @@ class Observer:
         # a dead-letter queue has no limit when it is as declared; where a policy gave it one, a look could delete
         if not dead or not self._is_free(known):
             return ()
-        return await self._look(work.dead_queue, dead, known, most=min(dead, LETTERS_MAX))
+        return await self._look(work.dead_queue, dead, known, most=min(dead, letters_to_read(known)))
 
     def _is_free(self, known: QueueFigures | None) -> bool:
         return _version(self._transport.broker.version) >= (4, 3) or bool(known and known.unlimited)
@@ -143,12 +148,23 @@ class Observer:
         """Look once for each head: as long as nothing was acked and nothing went, the same message is there."""
         acked = (known.acked if known else None) or 0  # a young queue has no statistics yet: nothing was acked
         seen = self._seen.get(queue)
-        if seen is not None and seen.sights and seen.acked == acked and seen.stands(depth, all_of_it=most > 1):
+        same = seen is not None and seen.sights and seen.acked == acked and most <= seen.most
+        if seen is not None and same and seen.stands(depth, all_of_it=queue not in self._works):
             return seen.sights
         sights = await look(self._transport, queue, most=most, clock=self._clock)
         if len(sights) >= min(most, depth):  # else somebody had some of them, and they come back
-            self._seen[queue] = _Seen(sights, depth, acked)
+            self._seen[queue] = _Seen(sights, depth, acked, most)
         return sights
+
+
+def letters_to_read(known: QueueFigures | None) -> int:
+    """Say of how many dead letters the bodies are not too much to have in memory at once."""
+    if known is None or known.ready_bytes is None:
+        return LETTERS_MAX
+    if not known.ready:
+        return LETTERS_FEW
+    average = max(1.0, known.ready_bytes / known.ready)
+    return max(1, min(LETTERS_MAX, int(LETTERS_BYTES / average)))
 
 
 def failure_rate(work: QueueFigures | None, copies: Iterable[QueueFigures | None]) -> float | None:

@@ -146,7 +146,7 @@ class ManagementAdmin:
     async def figures(self) -> Mapping[str, QueueFigures]:
         """Read what the broker counts of each queue; see `ports.Statistics`."""
         columns = "name,messages_ready,messages_unacknowledged,message_stats,head_message_timestamp,delivery_limit"
-        items, _ = await self._pages(columns=columns, msg_rates_age=60, msg_rates_incr=5)
+        items, _ = await self._pages(columns=f"{columns},message_bytes_ready", msg_rates_age=60, msg_rates_incr=5)
         return {item["name"]: wire.figures(item) for item in items}
 
     async def consumers(self) -> Sequence[ListedConsumer]:

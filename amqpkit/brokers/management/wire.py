@@ -147,6 +147,7 @@ def figures(item: Mapping[str, Any]) -> QueueFigures:
         publish_rate=_rate(stats, "publish"),
         head=datetime.fromtimestamp(head, UTC) if isinstance(head, int) else None,
         unlimited=item["delivery_limit"] == "unlimited" if "delivery_limit" in item else None,
+        ready_bytes=item.get("message_bytes_ready"),
     )
 
 

@@ -45,7 +45,12 @@ class MemoryAdmin:
         """Count what is ready and unacked; see `ports.Statistics`. Rates and totals are not kept."""
         queues = self._broker.vhost.queues
         return {
-            name: QueueFigures(len(q.line), len(q.unacked), unlimited=q.settings.delivery_limit is None)
+            name: QueueFigures(
+                len(q.line),
+                len(q.unacked),
+                unlimited=q.settings.delivery_limit is None,
+                ready_bytes=sum(len(stored.body) for stored in q.line),
+            )
             for name, q in queues.items()
         }
 

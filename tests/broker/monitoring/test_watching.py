@@ -1,6 +1,7 @@
 """A worker and its queues watched on real brokers: nothing is spent, health is the broker's word, status tells it."""
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -10,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from amqpkit.brokers.aio.delivery import AioDelivery
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.cli import main
@@ -64,11 +66,21 @@ def old(minutes: int, **headers: object) -> Message:
     return Message(b"{}", Properties(message_id=f"m{minutes}", headers={"amqpkit-published-at": then, **headers}))
 
 
+async def back(transport: AioTransport, queue: str, depth: int) -> None:
+    """Wait for what was given back: it is on its way for a moment."""
+    async with asyncio.timeout(10):
+        while await transport.depth(queue) < depth:  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(0.01)
+
+
 async def test_the_oldest_message_s_age_is_told_and_costs_it_no_delivery(broker: Broker) -> None:
     async with a_place(broker) as (transport, _, observer):
         for minutes in (50, 10, 5):
             await transport.publish("", "task", old(minutes))
-        readings = [(await observer.read())[0] for _ in range(5)]
+        readings = []
+        for _ in range(5):
+            readings += await observer.read()
+            await back(transport, "task", 3)
         came: asyncio.Queue[Delivery] = asyncio.Queue()
         held = await transport.consume("task", prefetch=3, deliver=came.put_nowait)
         async with asyncio.timeout(10):
@@ -94,12 +106,26 @@ async def test_dead_letters_are_read_by_fate_again_and_again_and_stay(broker: Br
         reading = await until(observer, lambda now: now.letters == {"exhausted": 2, "permanent": 1})
         for _ in range(30):
             assert await look(transport, "task.dlq", most=3)
-        async with asyncio.timeout(10):  # what is given back is on its way for a moment
-            while await transport.depth("task.dlq") < 3:  # noqa: ASYNC110 - the broker tells nobody
-                await asyncio.sleep(0.01)
+        await back(transport, "task.dlq", 3)
 
     assert reading.dead == 3
     assert 300 <= (reading.oldest_letter or 0) < 360
+
+
+async def test_a_look_leaves_nothing_behind_for_a_rare_collector(broker: Broker) -> None:
+    async with a_place(broker) as (transport, _, _):
+        for minutes in range(5):
+            await transport.publish("task.dlx", "task", old(minutes))
+        gc.collect()
+        gc.disable()
+        try:
+            assert len(await look(transport, "task.dlq", most=5)) == 5
+            await asyncio.sleep(0)
+            left = [each for each in gc.get_objects() if isinstance(each, AioDelivery)]
+        finally:
+            gc.enable()
+
+    assert len(left) == 0, "each look would keep up to five hundred letters in a worker's memory"
 
 
 async def test_health_follows_the_brokers_list_of_consumers(broker: Broker) -> None:

@@ -17,6 +17,7 @@ from amqpkit.ports import ListedConsumer, QueueFigures
                 "name": "q",
                 "messages_ready": 3,
                 "messages_unacknowledged": 2,
+                "message_bytes_ready": 1234,
                 "delivery_limit": "unlimited",
                 "head_message_timestamp": 1577836800,
                 "message_stats": {
@@ -26,7 +27,7 @@ from amqpkit.ports import ListedConsumer, QueueFigures
                     "publish_details": {"rate": 4.0},
                 },
             },
-            QueueFigures(3, 2, 10, 0.5, 4.0, datetime(2020, 1, 1, tzinfo=UTC), unlimited=True),
+            QueueFigures(3, 2, 10, 0.5, 4.0, datetime(2020, 1, 1, tzinfo=UTC), unlimited=True, ready_bytes=1234),
         ),
         ({"name": "q", "delivery_limit": 20, "head_message_timestamp": None}, QueueFigures(unlimited=False)),
     ],

@@ -1,6 +1,7 @@
 """What is read of the work queues: exact on the in-memory broker, and never at a message's cost."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.model import Message, Properties
 from amqpkit.operate.look import look
-from amqpkit.operate.observe import NOT_BEFORE_4_3, Observer, by_fate, failure_rate
+from amqpkit.operate.observe import NOT_BEFORE_4_3, Observer, by_fate, failure_rate, letters_to_read
 from amqpkit.ports import QueueFigures
 from amqpkit.testing.simulator import Simulator
 from tests.worker.parts import Does, Task, topology
@@ -152,3 +153,42 @@ def test_the_failure_rate_is_the_part_that_became_copies(work, copies, rate) -> 
 
 def test_letters_that_were_not_read_are_counted_as_such() -> None:
     assert by_fate([], 3) == {"unread": 3}
+
+
+async def test_large_letters_are_read_up_to_a_bound_and_not_again_and_again(monkeypatch) -> None:
+    monkeypatch.setattr("amqpkit.operate.observe.LETTERS_BYTES", 400_000)
+    at_once: list[int] = []
+    async with Simulator(topology()) as sim:
+        for _ in range(100):
+            await sim.publish_raw(Message(b"x" * 10_000), exchange="task.dlx")
+        watching = await observer_of(sim)
+        transport = watching._transport
+        consume = transport.consume
+
+        async def counts(queue: str, **how: Any) -> Any:
+            at_once.append(how["prefetch"])
+            return await consume(queue, **how)
+
+        monkeypatch.setattr(transport, "consume", counts)
+        (reading,), (again,) = await watching.read(), await watching.read()
+        await sim.settle()
+        assert len(sim.ledger()["task.dlq"]) == 100
+
+    assert reading.dead == 100
+    assert reading.letters == again.letters == {"unknown": 40, "unread": 60}
+    assert sum(at_once) == 40
+
+
+@pytest.mark.parametrize(
+    ("known", "letters"),
+    [
+        (None, 500),
+        (QueueFigures(ready=10), 500),
+        (QueueFigures(ready=0, ready_bytes=0), 20),
+        (QueueFigures(ready=100, ready_bytes=0), 500),
+        (QueueFigures(ready=1000, ready_bytes=1000 * 1024 * 1024), 16),
+        (QueueFigures(ready=2, ready_bytes=2 * 100 * 1024 * 1024), 1),
+    ],
+)
+def test_so_many_letters_are_read_as_a_worker_has_room_for(known, letters) -> None:
+    assert letters_to_read(known) == letters
