@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from itertools import takewhile
 from keyword import iskeyword
@@ -48,6 +48,8 @@ _COMMANDS: Final = (
     ("jobs", _OPERATE, "Look at jobs, cancel them, watch their progress."),
     ("dlq", _OPERATE, "Look into dead-letter queues and decide what becomes of the letters."),
 )
+_JUDGES: Final = frozenset(name for name, group, _ in _COMMANDS if group is _TOPOLOGY)
+"""Commands that judge a topology and end; a worker lives for weeks, and its garbage must go."""
 _NESTED: Final = frozenset({"dlq"})
 """Commands with verbs of their own, each in a package with a `build`."""
 
@@ -91,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         refuse_password(words)
-        with rare_collections():
+        judges = bool(words) and words[0] in _JUDGES
+        with rare_collections() if judges else nullcontext():
             code = build(words[:2])(words)
         sys.stdout.flush()
     except CycloptsError:  # cyclopts has printed it
