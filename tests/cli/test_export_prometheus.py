@@ -36,6 +36,7 @@ NAMES = {
     "AmqpkitDeadLetters",
     "AmqpkitDeadLetterAge",
     "AmqpkitDepth",
+    "AmqpkitBrokerUnreachable",
     "AmqpkitNoConsumer",
     "AmqpkitOldestMessage",
     "AmqpkitFailureRate",
@@ -106,6 +107,10 @@ async def stops(sim: Simulator) -> None:
     await sim.stop_worker()
 
 
+async def hides(sim: Simulator) -> None:
+    """Nobody can ask the broker, which goes on working."""
+
+
 @pytest.mark.server
 @pytest.mark.parametrize(
     ("handling", "deed", "scraped", "expected"),
@@ -114,9 +119,17 @@ async def stops(sim: Simulator) -> None:
         (fails, None, True, {"AmqpkitFailureRate", "AmqpkitDeadLetters", "AmqpkitDeadLetterAge"}),
         (is_slow, None, True, {"AmqpkitHandlingNearTimeout", "AmqpkitOldestMessage", "AmqpkitDepth"}),
         (None, stops, True, {"AmqpkitNoConsumer", "AmqpkitOldestMessage", "AmqpkitDepth"}),
+        (None, hides, True, {"AmqpkitBrokerUnreachable"}),
         (None, None, False, {"AmqpkitNoConsumer"}),
     ],
-    ids=["all is well", "handlers fail", "handlers are slow", "nobody consumes", "the worker is gone"],
+    ids=[
+        "all is well",
+        "handlers fail",
+        "handlers are slow",
+        "nobody consumes",
+        "the broker cannot be asked",
+        "the worker is gone",
+    ],
 )
 async def test_what_fails_fires_its_alerts_and_no_others(
     promtool: Path,
@@ -176,7 +189,7 @@ async def lived(handling: Any, deed: Any, *, scraped: bool) -> dict[str, str]:
                 await sim.settle()
                 await sim.advance(STEP / 3)
             if scraped or not broken:
-                for name, value in (await watch()).items():
+                for name, value in (await watch(blind=broken and deed is hides)).items():
                     samples[name][at] = value
     return {
         name: " ".join(str(values.get(at, "_")) for at in range(0, ENDS_AT, STEP)) for name, values in samples.items()
@@ -187,17 +200,20 @@ def labels(given: dict[str, str]) -> str:
     return ",".join(f"{name}={json.dumps(text)}" for name, text in given.items())
 
 
-async def watched(sim: Simulator, declared: Topology) -> Callable[[], Awaitable[dict[str, float]]]:
+async def watched(sim: Simulator, declared: Topology) -> Callable[..., Awaitable[dict[str, float]]]:
     metrics, collector, transport = Metrics(declared, [Does()]), BrokerCollector(), MemoryTransport(sim.broker)
     metrics.registry.register(collector)
     await transport.open()
     observer = Observer(declared, transport, MemoryAdmin(sim.broker), clock=sim.clock)
 
-    async def scrape() -> dict[str, float]:
+    async def scrape(*, blind: bool = False) -> dict[str, float]:
         for event in sim.events:
             metrics(event)
         sim.events.clear()
-        collector.show(await observer.read())
+        if blind:
+            collector.fail()
+        else:
+            collector.show(await observer.read())
         samples = [sample for family in metrics.registry.collect() for sample in family.samples]
         return {f"{sample.name}{{{labels(sample.labels)}}}": sample.value for sample in samples}
 
@@ -217,7 +233,7 @@ async def test_the_rules_name_only_metrics_and_labels_that_a_worker_really_expos
     shown = {name.partition("{")[0] for name in exposed}
     named = set(re.findall(r"\bamqpkit_\w+", rules))
     assert named <= shown
-    assert len(named) == 7
+    assert len(named) == 8
     assert {label for name in exposed for label in re.findall(r"(\w+)=", name)} >= {"queue", "outcome", "le"}
 
 

@@ -1,7 +1,8 @@
 """Alert rules for Prometheus, from the topology file. Pure.
 
 Each alert of the file becomes a rule with its owner and runbook; every work queue also gets rules for what is always
-wrong: nobody consumes it, its messages grow old, too many deliveries fail, its handler comes close to its timeout.
+wrong: nobody consumes it, the broker cannot be asked about it, its messages grow old, too many deliveries fail, its
+handler comes close to its timeout.
 """
 
 from collections.abc import Iterable
@@ -85,10 +86,19 @@ def _from_file(work: WorkQueue) -> Iterable[Rule]:
 
 def _always(work: WorkQueue, thresholds: Thresholds) -> Iterable[Rule]:
     name, hold = _literal(work.name), thresholds.patience
+    # workers are there and show none of the broker's numbers: then no other alert on these can fire
+    workers, listed = _count("amqpkit_in_flight", work), _count("amqpkit_consumers", work)
+    yield Rule(
+        "AmqpkitBrokerUnreachable",
+        f"{workers} unless {listed}",
+        hold,
+        "critical",
+        f"what is in {name} is not known: its workers cannot ask the broker, or its management API",
+    )
     yield Rule(
         "AmqpkitNoConsumer",
         # a worker that is gone shows no number at all
-        f"({_most('amqpkit_consumers', work)} or vector(0)) < 1",
+        f"({_most('amqpkit_consumers', work)} or (vector(0) unless {workers})) < 1",
         hold,
         "critical",
         f"nobody consumes {name}",
@@ -123,6 +133,10 @@ def _always(work: WorkQueue, thresholds: Thresholds) -> Iterable[Rule]:
 def _most(metric: str, work: WorkQueue) -> str:
     # every worker of a queue reads the same queue: their numbers are not to be added
     return f'max({metric}{{queue="{_quoted(work.name)}"}})'
+
+
+def _count(metric: str, work: WorkQueue) -> str:
+    return f'count({metric}{{queue="{_quoted(work.name)}"}})'
 
 
 def _rate(work: WorkQueue, outcomes: str) -> str:
