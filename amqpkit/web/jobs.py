@@ -91,7 +91,9 @@ class _Room:
 
     async def _get(self, job: str) -> Job | None:
         """Look a job up, to the end: a reader who goes away must not leave a database connection half used."""
-        return await asyncio.shield(self._log.get(job))
+        looking = asyncio.ensure_future(self._log.get(job))
+        looking.add_done_callback(_heard)
+        return await asyncio.shield(looking)
 
     async def _find(self, request: Request) -> Job | None:
         job = await self._get(request.path_params["id"])
@@ -130,6 +132,12 @@ class _Room:
             if (text := _text(job)) != told:
                 told = text
                 yield ServerSentEvent(told, event="job")
+
+
+def _heard(looking: asyncio.Future[Job | None]) -> None:
+    """Hear of a failure also when its reader has gone, or the loop complains that nobody does."""
+    if not looking.cancelled():
+        looking.exception()
 
 
 def _text(job: Job) -> str:

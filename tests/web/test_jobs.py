@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
 from collections.abc import AsyncIterator
@@ -201,6 +202,32 @@ async def test_events_tell_each_change_through_an_outage_until_the_end(looked: L
     assert [each["state"] for each in told] == ["pending", "running", "running", "failed"]
     assert told[2]["progress"]["text"] == "half"
     assert told[3]["error"] == {"kind": "bad-input", "sentence": "Row 7: the price is no number."}
+
+
+async def test_a_reader_who_goes_away_during_an_outage_leaves_no_traceback() -> None:
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
+    fails, asked = asyncio.Event(), asyncio.Event()
+
+    class Hangs(Outage):
+        async def get(self, job: str) -> Job | None:
+            asked.set()
+            await fails.wait()
+            raise StoreUnavailable("the database is away")
+
+    app = jobs_app(Hangs(), authorise=lambda request, job: True, poll=0.01)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://shop") as client:
+        reading = asyncio.create_task(client.get("/j-1/events"))
+        await asked.wait()
+        reading.cancel()
+        await asyncio.wait([reading])
+        fails.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+    del reading
+    gc.collect()
+
+    assert unheard == []
 
 
 async def test_events_wait_for_a_job_whose_news_is_late(log: Outage, client: httpx2.AsyncClient) -> None:
