@@ -97,6 +97,11 @@ class Worker:
         return {consumer.queue: started.get(consumer.queue) for consumer in self.consumers}
 
     @property
+    def job_news(self) -> JobListener | None:
+        """Whoever brings news to the job log, and counts what came late or was dropped; None without a log."""
+        return self._listener
+
+    @property
     def abandoned(self) -> bool:
         """Whether threads that outlived their timeout still run."""
         return any(lane.abandoned for lane in self._lanes)

@@ -1,9 +1,10 @@
 """What is in the queues, as Prometheus gauges: the last reading, each time the registry is asked."""
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from prometheus_client import Metric
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from amqpkit.operate.observe import Reading
@@ -30,6 +31,37 @@ class BrokerCollector(Collector):
         up = GaugeMetricFamily("amqpkit_broker_up", "Whether the broker could be asked.")
         up.add_metric([], float(self._up))
         return [up, *_by_queue(self._readings), _waiting(self._readings), _letters(self._readings)]
+
+
+class News(Protocol):
+    """Whoever brings news of jobs to their log, and counts what becomes of it."""
+
+    late: int
+    dropped: int
+
+    @property
+    def waiting(self) -> int:
+        """How much is not written yet."""
+
+
+class NewsCollector(Collector):
+    """Shows what became of the news of jobs; of a worker without a job log, nothing."""
+
+    def __init__(self, news: News | None) -> None:
+        """Ask it at each scrape."""
+        self._news = news
+
+    def collect(self) -> Iterable[Metric]:
+        """Give two counters and a gauge."""
+        news = self._news
+        if news is None:
+            return []
+        late, dropped = "News of jobs that was out of date when it came.", "News of jobs that could not be written."
+        return [
+            CounterMetricFamily("amqpkit_job_news_late", late, value=news.late),
+            CounterMetricFamily("amqpkit_job_news_dropped", dropped, value=news.dropped),
+            GaugeMetricFamily("amqpkit_job_news_waiting", "News of jobs not written yet.", value=news.waiting),
+        ]
 
 
 _GAUGES = (

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from amqpkit.deliver.worker import Worker
 from amqpkit.errors import BrokerError
 from amqpkit.operate.health import trouble_of
-from amqpkit.operate.metrics.collector import BrokerCollector
+from amqpkit.operate.metrics.collector import BrokerCollector, NewsCollector
 from amqpkit.operate.metrics.listener import Metrics
 from amqpkit.operate.metrics.server import Asked, Face, serving
 from amqpkit.operate.observe import Observer
@@ -30,6 +30,7 @@ async def watched(  # noqa: PLR0913 - the parts of what is shown, and where
     """
     loop, collector = asyncio.get_running_loop(), BrokerCollector()
     metrics.registry.register(collector)
+    metrics.registry.register(NewsCollector(worker.job_news))
     queues = [consumer.queue for consumer in worker.consumers]
 
     async def read() -> None:

@@ -10,11 +10,13 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from amqpkit.brokers.memory.admin import MemoryAdmin
 from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.errors import ConnectionFailed
 from amqpkit.operate.metrics import monitor, server
+from amqpkit.operate.metrics.collector import NewsCollector
 from amqpkit.operate.metrics.listener import Metrics
 from amqpkit.operate.metrics.scrape import handling_times, quantile
 from amqpkit.operate.observe import Observer
@@ -81,6 +83,31 @@ async def test_a_scrape_shows_the_worker_s_events_and_what_is_in_its_queues(monk
         times, silent = await handling_times([url])
         assert silent == ()
         assert quantile(times["task"], 0.95) is not None
+
+
+async def test_what_became_of_the_news_of_jobs_is_counted(monkeypatch) -> None:
+    async with a_watched_worker(monkeypatch) as (sim, _, url, _):
+        assert sim.worker
+        listener = sim.worker.job_news
+        assert listener
+        listener.late, listener.dropped = 3, 2
+        _, text = await ask(f"{url}/metrics")
+
+    for line in (
+        "# TYPE amqpkit_job_news_late_total counter",
+        "amqpkit_job_news_late_total 3.0",
+        "amqpkit_job_news_dropped_total 2.0",
+        "# TYPE amqpkit_job_news_waiting gauge",
+        "amqpkit_job_news_waiting 0.0",
+    ):
+        assert line in text
+
+
+async def test_a_worker_without_a_job_log_counts_no_news_of_jobs() -> None:
+    registry = CollectorRegistry()
+    registry.register(NewsCollector(None))
+
+    assert generate_latest(registry) == b""
 
 
 async def test_a_broker_that_is_away_shows_as_down_and_no_old_numbers(monkeypatch) -> None:
