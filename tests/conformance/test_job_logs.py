@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from amqpkit.errors import StoreUnavailable
@@ -188,3 +190,29 @@ async def test_a_database_of_an_older_version_gets_what_it_lacks(tmp_path) -> No
             database.execute("DROP TABLE amqpkit_steps")
             database.execute("UPDATE amqpkit_claims_version SET version_num = '0001'")
         database.close()
+
+
+async def test_a_database_that_refuses_us_is_one_that_cannot_be_asked(postgres: str) -> None:
+    role, head = f"weak_{secrets.token_hex(4)}", postgres.partition("://")[2].partition("@")[2]
+    with psycopg.connect(postgres, autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'weak'")
+        owner.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        log, whole = SqlJobLog(f"postgresql://{role}:weak@{head}"), SqlJobLog(postgres)
+        try:
+            with pytest.raises(StoreUnavailable, match="permission denied"):
+                await log.prepare()
+            await whole.prepare()
+            with pytest.raises(StoreUnavailable, match="permission denied"):
+                await log.record([news("j-1", News.QUEUED)])
+        finally:
+            await log.close()
+            await whole.close()
+            owner.execute(f"DROP ROLE {role}")
+
+
+async def test_a_url_with_a_wrong_option_is_said_in_a_line(postgres: str) -> None:
+    log = SqlJobLog(f"{postgres}?bogus=1")
+    with pytest.raises(StoreUnavailable, match='invalid connection option "bogus"') as raised:
+        await log.get("j-1")
+    assert "\n" not in str(raised.value)
+    await log.close()

@@ -9,8 +9,9 @@ from sqlalchemy import exc
 
 from amqpkit.errors import StoreUnavailable
 
-_STATES: Final = ("08", "25006", "28", "3D", "40", "53", "55P03", "57", "58")
-"""Connection, read-only, credentials, no database, serialization and deadlock, resources, locks, shutdown, system."""
+_STATES: Final = ("08", "25006", "28", "3D", "40", "42501", "53", "55P03", "57", "58")
+"""Connection, read-only, credentials, no database, serialization and deadlock, permission, resources, locks, shutdown,
+system."""
 
 _SQLITE: Final = frozenset(
     {
@@ -59,7 +60,8 @@ def is_outage(error: exc.DBAPIError) -> bool:
     code = getattr(error.orig, "sqlite_errorcode", None)
     if code is not None:
         return code & _PRIMARY in _SQLITE
-    return isinstance(error, exc.OperationalError | exc.InterfaceError)
+    # without a statement there was no connection: an option in the URL that the driver does not know
+    return isinstance(error, exc.OperationalError | exc.InterfaceError) or error.statement is None
 
 
 def misses_table(error: exc.DBAPIError) -> bool:
