@@ -1,6 +1,7 @@
 """Steps of one message's handling: done once, remembered, and undone when the job fails for good."""
 
 import asyncio
+import inspect
 import json
 import logging
 import typing
@@ -288,10 +289,8 @@ def _adapter(function: Any) -> TypeAdapter[Any]:
 
 def _argument(method: Any) -> TypeAdapter[Any]:
     """What reads a saved result for a compensation: the annotation of its first parameter."""
-    hints = [hint for name, hint in _hints(method).items() if name != "return"]
-    code = method.__func__.__code__
-    first = code.co_varnames[1] if code.co_argcount > 1 else ""
-    return TypeAdapter(_hints(method).get(first, Any)) if hints else TypeAdapter(Any)
+    first = next(iter(inspect.signature(method).parameters), "")  # of what is under a decorator, too
+    return TypeAdapter(_hints(method).get(first, Any))
 
 
 def _hints(function: Any) -> dict[str, Any]:

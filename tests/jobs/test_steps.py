@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -85,6 +86,22 @@ async def test_a_job_that_fails_for_good_is_undone_in_reverse_before_its_letter(
         assert (await world.jobs.get(job)).state is JobState.FAILED  # type: ignore[union-attr]
     undoing = ["drop idx", f"delete (1, 5) of {job}"]
     assert consumer.done == ["write-rows", "index", "tell", "tell", "tell", *undoing]
+
+
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    return functools.wraps(function)(lambda *args, **named: function(*args, **named))
+
+
+async def test_a_compensation_under_a_decorator_gets_its_result_in_its_shape() -> None:
+    class Decorated(Importing, queue="imports"):
+        @logged
+        def delete_rows(self, rows: Rows, context: Context) -> None:
+            self.done.append(f"delete {rows.written}")
+
+    consumer = Decorated(failures=1, error=lambda: DeadLetter("no"))
+    async with Simulator(topology(), [consumer]) as world:
+        await world.publish(ImportCsv(rows=5))
+    assert consumer.done[-1] == "delete (1, 5)"
 
 
 async def test_a_replay_after_that_does_the_steps_anew() -> None:
