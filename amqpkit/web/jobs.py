@@ -45,10 +45,10 @@ def jobs_app(log: JobLog, *, authorise: Authorise, poll: float = 0.5) -> Starlet
     """
     room = _Room(log, authorise, poll)
     return Starlette(
-        routes=[
-            Route("/{id}", room.show, methods=["GET"]),
-            Route("/{id}/cancel", room.cancel, methods=["POST"]),
-            Route("/{id}/events", room.events, methods=["GET"]),
+        routes=[  # a message's id may hold slashes, so what ends in a word of ours comes first
+            Route("/{id:path}/cancel", room.cancel, methods=["POST"]),
+            Route("/{id:path}/events", room.events, methods=["GET"]),
+            Route("/{id:path}", room.show, methods=["GET"]),
         ]
     )
 

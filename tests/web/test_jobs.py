@@ -5,8 +5,10 @@ import gc
 import json
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -74,6 +76,21 @@ async def test_a_job_that_has_ended_need_not_be_asked_for_again(log: Outage, cli
     answer = await client.get("/jobs/j-1")
 
     assert "retry-after" not in answer.headers
+
+
+@pytest.mark.parametrize("job", ["orders/2026/7", "a b", "ü?&#", "cancel", "events", "x/cancel", "..%2F.."])
+async def test_a_job_may_have_any_id_that_a_message_has(log: Outage, job: str) -> None:
+    await log.record([replace(news(News.BEGUN), id=job)])
+    app = Starlette(routes=[Mount("/jobs", jobs_app(log, authorise=lambda request, job: True, poll=0.01))])
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://shop") as client:
+        place = f"/jobs/{quote(job, safe='')}"
+        shown, asked = await client.get(place), await client.post(f"{place}/cancel")
+        await log.record([replace(news(News.SUCCEEDED, at=1), id=job)])
+        told = await client.get(f"{place}/events")
+
+    assert (shown.status_code, shown.json()["id"]) == (200, job)
+    assert (asked.status_code, asked.json()["id"]) == (202, job)
+    assert [each["id"] for each in events(told.text)] == [job]
 
 
 @pytest.mark.parametrize("verb", ["", "/cancel", "/events"])
