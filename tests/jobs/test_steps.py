@@ -89,7 +89,7 @@ async def test_a_job_that_fails_for_good_is_undone_in_reverse_before_its_letter(
 
 
 def logged(function: Callable[..., Any]) -> Callable[..., Any]:
-    return functools.wraps(function)(lambda *args, **named: function(*args, **named))
+    return functools.wraps(function)(lambda *args: function(*args))  # noqa: PLW0108 - a function of its own
 
 
 async def test_a_compensation_under_a_decorator_gets_its_result_in_its_shape() -> None:
