@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.containers import brokers
 from tests.containers.brokers import Broker, Fleet, NoBrokerError
@@ -21,6 +22,10 @@ pytest_plugins = ["tests.servers.plugin"]
 FLEET = pytest.StashKey[Fleet]()
 PATH = pytest.StashKey[Path]()
 FIXTURES = frozenset({"broker", "own_broker"})
+
+# How long an example takes says how busy the machine is: the tests share two processors with four brokers.
+settings.register_profile("amqpkit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("amqpkit")
 
 
 def pytest_configure(config: pytest.Config) -> None:
