@@ -24,6 +24,7 @@ __all__ = ["ApplyFailed", "Conflicts", "Report", "apply", "perform", "prepare"]
 
 AT_ONCE: Final = 16
 """How many objects of a stage are made at the same time."""
+_BLIND: Final = "queues are deleted only with an AMQP connection to look at them: give `pruning`"
 OnStep = Callable[[Change], None]
 
 
@@ -147,21 +148,17 @@ class _Work:
 
     async def _prune(self, deletions: Mapping[str, tuple[Queue, Change]]) -> None:
         queues = [queue for queue, _ in deletions.values()]
-        problem = self.trouble()
-        if problem is None and self.pruning is None:
-            problem = BrokerError("queues are deleted only with an AMQP connection to look at them: give `pruning`")
-        if problem is None and self.pruning is not None:
-            try:
-                gone, staying = await prune_queues(queues, self.admin, self.pruning)
-            except BrokerError as error:
-                problem = error
-            else:
-                self.failures += staying
-                for queue in gone:
-                    self.done.append(deletions[queue.name][1])
-                    self.on_step(deletions[queue.name][1])
-        if problem is not None:
+        if problem := self.trouble():
             self.failures += [(queue, problem) for queue in queues]
+            return
+        if self.pruning is None:
+            self.failures += [(queue, BrokerError(_BLIND)) for queue in queues]
+            return
+        gone, staying = await prune_queues(queues, self.admin, self.pruning)
+        self.failures += staying
+        for queue in gone:
+            self.done.append(deletions[queue.name][1])
+            self.on_step(deletions[queue.name][1])
 
 
 def _queue_deletions(changes: Iterable[Change]) -> Mapping[str, tuple[Queue, Change]]:

@@ -14,7 +14,7 @@ from amqpkit.declare.identity import address
 from amqpkit.declare.naming import pattern
 from amqpkit.declare.plan.extras import FENCE, references
 from amqpkit.errors import BrokerError
-from amqpkit.model import Holding, Policy, Queue
+from amqpkit.model import DeclaredObject, Holding, Policy, Queue
 from amqpkit.ports import Admin, Sentry, Surveyor
 
 SETTLE: Final = 10.0
@@ -23,6 +23,8 @@ FENCED: Final = 1.0
 """Seconds until a policy surely rules."""
 _EMPTY: Final = Holding(0, 0)
 _PRIORITY: Final = 999
+Failure = tuple[DeclaredObject, BrokerError]
+"""A queue that stays or a fence that stands, and why."""
 _KINDS: Final = {"classic": "classic_queues", "quorum": "quorum_queues"}
 
 
@@ -40,21 +42,21 @@ class StillNeeded(BrokerError):
     """A queue was not deleted: it holds messages, has consumers, or somebody names it as a target."""
 
 
-async def prune_queues(
-    queues: Iterable[Queue], admin: Admin, pruning: Pruning
-) -> tuple[list[Queue], list[tuple[Queue, BrokerError]]]:
-    """Delete those of the queues that are empty and idle; give those that went, and those that stay with the reason.
+async def prune_queues(queues: Iterable[Queue], admin: Admin, pruning: Pruning) -> tuple[list[Queue], list[Failure]]:
+    """Delete those of the queues that are empty and idle; give those that went, and what stays with the reason.
 
-    Whatever happens, no fence stands afterwards before a queue that stays, unless the broker cannot be reached.
+    A queue that cannot be deleted hinders no other, and no BrokerError comes out. Every fence is taken away that the
+    broker lets us take; one that stands all the same is among what stays, and the next apply clears it away.
     """
-    staying: list[tuple[Queue, BrokerError]] = []
-    ready = await _idle(list(queues), admin, pruning, staying)
-    if ready:
-        await pruning.sleep(pruning.settle)
-        ready = await _idle(ready, admin, pruning, staying)
+    asked = list(queues)
+    staying: list[Failure] = []
     fenced: list[Queue] = []
     gone: list[Queue] = []
     try:
+        ready = await _idle(asked, admin, pruning, staying)
+        if ready:
+            await pruning.sleep(pruning.settle)
+            ready = await _idle(ready, admin, pruning, staying)
         for queue in ready:
             if can_be_fenced(queue):
                 fenced.append(queue)
@@ -62,19 +64,36 @@ async def prune_queues(
         if fenced:
             await pruning.sleep(pruning.fenced)
         for queue in await _idle(ready, admin, pruning, staying):
-            if await pruning.sentry.delete_empty(queue):
+            if (reason := await _kept(queue, pruning)) is None:
                 gone.append(queue)
             else:
-                staying.append((queue, StillNeeded("a message or a consumer came at the last moment: it stays")))
+                staying.append((queue, reason))
+    except BrokerError as error:
+        judged = {address(each) for each in (*gone, *(each for each, _ in staying))}
+        staying += [(queue, error) for queue in asked if address(queue) not in judged]
     finally:
         for queue in fenced:
-            await admin.delete(fence_of(queue))
+            try:
+                await admin.delete(fence_of(queue))
+            except BrokerError as error:
+                staying.append((fence_of(queue), _standing(error)))
     return gone, staying
 
 
-async def _idle(
-    queues: list[Queue], admin: Admin, pruning: Pruning, staying: list[tuple[Queue, BrokerError]]
-) -> list[Queue]:
+async def _kept(queue: Queue, pruning: Pruning) -> BrokerError | None:
+    """Delete a queue, or say why it stays."""
+    try:
+        gone = await pruning.sentry.delete_empty(queue)
+    except BrokerError as error:
+        return error
+    return None if gone else StillNeeded("a message or a consumer came at the last moment: it stays")
+
+
+def _standing(error: BrokerError) -> BrokerError:
+    return BrokerError(f"{error}; until it is gone the queue takes no message: applying again takes it away")
+
+
+async def _idle(queues: list[Queue], admin: Admin, pruning: Pruning, staying: list[Failure]) -> list[Queue]:
     """Give those that are empty and unused now, in everybody's eyes; the others go onto `staying`."""
     if not queues:
         return []
