@@ -13,6 +13,7 @@ from amqpkit.declare.arguments import on_the_wire
 from amqpkit.declare.lint.findings import Finding, Rule, Severity
 from amqpkit.declare.lint.subject import Subject
 from amqpkit.declare.routing import HASHES_MAX, MATCHES, PREDECLARED, TYPES
+from amqpkit.declare.spec.checks import NAME_BYTES
 from amqpkit.declare.spec.tree import Path
 
 TTL_MAX: Final = 315_360_000_000
@@ -49,7 +50,8 @@ VALUE = Rule(
     Severity.ERROR,
     "A value that RabbitMQ refuses",
     "Declaring fails with 406 and the channel is closed, at start, in production. The ranges and words are those that "
-    "the brokers were seen to take: a TTL of 0 to ten years, an expiry of at least 1 ms, a priority of 0 to 255.",
+    "the brokers were seen to take: a TTL of 0 to ten years, an expiry of at least 1 ms, a priority of 0 to 255. "
+    "A dead-letter key of more than 255 bytes is taken, and then ends every reader of the dead letters. Measured.",
     bad="queues:\n  jobs:\n    arguments: {x-overflow: drop-tail}\n",
     good="queues:\n  jobs:\n    arguments: {x-overflow: reject-publish}\n",
 )
@@ -143,6 +145,17 @@ def _age(value: Any) -> str | None:
     return None if right else f"{value!r} is not an age; write 7D or 12h (Y, M, D, h, m, s)"
 
 
+def _key(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return f"wants text, not {value!r}"
+    if (size := len(value.encode())) <= NAME_BYTES:
+        return None
+    return (
+        f"it has {size} bytes, a routing key at most {NAME_BYTES}: RabbitMQ takes it, and ends (541) the connection of "
+        "every consumer that is given such a dead letter"
+    )
+
+
 def _anything(_value: Any) -> str | None:
     return None
 
@@ -155,7 +168,7 @@ _LOCATOR: Final = _word("client-local", "balanced")
 ARGUMENTS: Final[Mapping[str, tuple[frozenset[str], Check]]] = {
     "x-queue-type": (_ALL, _word("classic", "quorum", "stream")),
     "x-dead-letter-exchange": (_BOTH, _word()),
-    "x-dead-letter-routing-key": (_BOTH, _word()),
+    "x-dead-letter-routing-key": (_BOTH, _key),
     "x-dead-letter-strategy": (_QUORUM, _STRATEGY),
     "x-expires": (_BOTH, _integer(1, TTL_MAX)),
     "x-message-ttl": (_BOTH, _integer(0, TTL_MAX)),
@@ -198,7 +211,7 @@ POLICY_KEYS: Final[Mapping[str, Check]] = {
     "max-length-bytes": _NON_NEGATIVE,
     "overflow": _OVERFLOW,
     "dead-letter-exchange": _word(),
-    "dead-letter-routing-key": _word(),
+    "dead-letter-routing-key": _key,
     "dead-letter-strategy": _STRATEGY,
     "delivery-limit": _integer(None),
     "consumer-timeout": _NON_NEGATIVE,

@@ -147,7 +147,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _dead_letters(subject: Subject, queue: Queue) -> Iterator[Finding]:
     exchange = subject.setting(queue.name, "dead-letter-exchange")
-    if not isinstance(exchange, str):
+    if not isinstance(exchange, str) or queue.type == "stream":
         return
     loc, where = subject.setting_loc(queue.name, "dead-letter-exchange"), address(queue)
     if not subject.reach.is_known(exchange):

@@ -151,7 +151,7 @@ class Subject:
 
     def _dead_targets(self, queue: str) -> frozenset[str]:
         exchange = self.setting(queue, "dead-letter-exchange")
-        if not isinstance(exchange, str):
+        if not isinstance(exchange, str) or self.queues[queue].type == "stream":
             return frozenset()
         return frozenset().union(*(self.reach.reached(exchange, key) for key in self.dead_keys(queue)))
 

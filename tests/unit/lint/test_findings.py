@@ -220,3 +220,41 @@ def test_policies_are_reported_once_for_many_queues():
 )
 def test_a_file_that_is_refused_is_judged_as_far_as_it_goes(text):
     assert "AK001" in codes(text) or found(text)
+
+
+LONG = "é" * 128
+
+
+DEAD = """\
+exchanges: {x: {type: fanout}}
+queues:
+  b: {bindings: [{source: x}], arguments: {x-delivery-limit: -1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            f"  a: {{arguments: {{x-dead-letter-exchange: x, x-dead-letter-routing-key: {LONG}}}}}\n",
+            "5 AK103 x-dead-letter-routing-key",
+        ),
+        (
+            f"  a: {{}}\npolicies:\n  p:\n    pattern: a\n    definition: {{dead-letter-routing-key: {LONG}}}\n",
+            "9 AK106 dead-letter-routing-key",
+        ),
+    ],
+    ids=["argument", "policy"],
+)
+def test_a_dead_letter_key_that_no_frame_can_hold_is_an_error(text, line):
+    """RabbitMQ takes it, and ends the connection of every reader that such a letter is given to (541, measured)."""
+    (finding,) = found(DEAD + text, lowest=Severity.ERROR)
+
+    assert finding.startswith(line)
+    assert "256 bytes" in finding
+    assert found(DEAD + text.replace(LONG, LONG[1:] + "k"), lowest=Severity.ERROR) == []
+
+
+def test_what_a_stream_does_not_have_is_not_judged_any_further():
+    assert codes('queues: {log: {type: stream, arguments: {x-dead-letter-exchange: ""}}}\n') == ["AK104"]
+    assert codes("queues: {log: {type: stream, arguments: {x-dead-letter-exchange: nope}}}\n") == ["AK104"]
