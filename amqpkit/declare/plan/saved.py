@@ -19,6 +19,7 @@ from amqpkit.model import DeclaredObject, Exchange, Queue, Topology
 from amqpkit.ports import BrokerInfo
 
 _AGAIN: Final = "make the plan again, and have it reviewed again"
+_NO_WISHES: Final = Wishes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class SavedPlan:
     changes: tuple[Mapping[str, Any], ...]
 
 
-def fingerprint(wanted: Topology, actual: Actual) -> str:
-    """Sum up what is wanted and what is there, as far as a plan depends on it.
+def fingerprint(wanted: Topology, actual: Actual, wishes: Wishes = _NO_WISHES) -> str:
+    """Sum up what is wanted, what was asked for, and what is there, as far as a plan depends on it.
 
     Other people's objects count only where they reach ours, so that their work does not make our plans stale. What
     queues hold does not count.
@@ -55,6 +56,7 @@ def fingerprint(wanted: Topology, actual: Actual) -> str:
         _sorted(extras(wanted, actual.topology)),
         sorted(f"{kind} {_text(policy)}" for (kind, _), policy in ruling.items()),
         [sorted(wanted.owns), sorted(wanted.retained)],
+        [wishes.prune, sorted(wishes.accepted)],
     ]
     return hashlib.sha256(_text(parts).encode()).hexdigest()
 
@@ -64,7 +66,7 @@ def save(wanted: Topology, actual: Actual, plan: Plan, wishes: Wishes, broker: B
     return {
         "format_version": FORMAT,
         "broker": {"version": broker.version, "cluster_name": broker.cluster_name, "vhost": actual.topology.vhost},
-        "fingerprint": fingerprint(wanted, actual),
+        "fingerprint": fingerprint(wanted, actual, wishes),
         "prune": wishes.prune,
         "accepted_policies": sorted(wishes.accepted),
         **document(plan),
@@ -95,8 +97,8 @@ def require_fresh(saved: SavedPlan, plan: Plan, actual: Actual, broker: BrokerIn
     if here != (saved.cluster_name, saved.vhost):
         there = f'vhost "{saved.vhost}" of cluster "{saved.cluster_name}"'
         raise StalePlan(f'the plan is for {there}, the connection for vhost "{here[1]}" of "{here[0]}"')
-    if fingerprint(saved.topology, actual) != saved.fingerprint:
-        raise StalePlan(f"stale plan: the broker has changed since it was made; {_AGAIN}")
+    if fingerprint(saved.topology, actual, saved.wishes) != saved.fingerprint:
+        raise StalePlan(f"stale plan: the broker has changed since it was made, or the file has; {_AGAIN}")
     now = document(plan)["changes"]
     if _text(now) != _text(list(saved.changes)):
         raise StalePlan(f"stale plan: what is in it is not what would be done now; {_AGAIN}")

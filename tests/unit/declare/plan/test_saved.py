@@ -94,6 +94,19 @@ def test_what_was_edited_after_the_review_is_refused():
         check(document)
 
 
+@pytest.mark.parametrize(("key", "value"), [("accepted_policies", ["theirs"]), ("prune", True)])
+def test_what_was_asked_for_cannot_be_added_after_the_review(key, value):
+    """Neither changes a step here; the one would let somebody else's policy rule, of which the review said: blocked."""
+    theirs = Policy("theirs", ".*", {"max-length": 1}, "queues", 900)
+    there = Actual(Topology(vhost="v", policies=(theirs,)))
+    document = kept(actual=there)
+    check(document, there)
+    document[key] = value
+
+    with pytest.raises(StalePlan):
+        check(document, there)
+
+
 @pytest.mark.parametrize("document", [{}, [], None, {"format_version": "2.0"}, {"format_version": "1.0"}])
 def test_what_is_no_plan_is_refused(document):
     with pytest.raises(StalePlan, match="make the plan again"):
