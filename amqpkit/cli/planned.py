@@ -71,6 +71,8 @@ def _change(change: Change) -> Iterator[str]:
         yield f"    may drop messages: {judged.reason(change)}"
     if isinstance(change, Replace):
         yield f"    blocked: {judged.reason(change)}"
+        if change.bindings:
+            yield f"    bound by: {_some([address(each).removeprefix('binding ') for each in change.bindings])}"
 
 
 def _promise(promise: Promise) -> Iterator[str]:

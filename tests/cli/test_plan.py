@@ -61,6 +61,7 @@ def test_the_detailed_exit_code_tells_changes_from_none(run, capsys):
 
 def test_a_replacement_is_shown_with_what_is_at_stake_and_refused(broker, run, file, channel, capsys):
     channel.queue_declare("prices.work", durable=True)
+    channel.queue_bind("prices.work", "amq.topic", "price.#")
     for _ in range(5):
         channel.basic_publish("", "prices.work", b"{}")
     file.write_text(
@@ -78,6 +79,7 @@ def test_a_replacement_is_shown_with_what_is_at_stake_and_refused(broker, run, f
     assert "  -/+ queue prices.work\n      x-dead-letter-exchange: not set -> prices.dlx\n" in out
     assert "blocked: it holds 5 messages and has 0 consumers; " in out
     assert "`amqpkit migrate queue prices.work`" in out
+    assert "      bound by: amq.topic -price.#-> queue prices.work\n" in out
     assert "or set dead-letter-exchange by a policy" in out
     assert "Plan: 3 to add, 0 to change, 1 to replace, 0 to delete." in out
 

@@ -70,6 +70,7 @@ def change_document(change: Change, *, blocked: bool = False) -> dict[str, Any]:
         "before": _object(judged.before(change)),
         "after": _object(judged.after(change)),
         **({"first": _object(first)} if first else {}),
+        **({"bindings": [address(each) for each in change.bindings]} if isinstance(change, Replace) else {}),
         "properties": [plain(each) for each in judged.differences_of(change)],
         "risk": judged.risk(change),
         "reason": judged.reason(change),

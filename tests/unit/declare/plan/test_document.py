@@ -10,7 +10,7 @@ from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.document import document, summary_line
 from amqpkit.declare.plan.planning import Wishes, make_plan
 from amqpkit.declare.plan.saved import save
-from amqpkit.model import Policy, Queue, Surroundings, Topology
+from amqpkit.model import Binding, Exchange, Policy, Queue, Surroundings, Topology
 from amqpkit.ports import BrokerInfo
 
 ROOT = Path(__file__).parents[4]
@@ -69,3 +69,14 @@ def test_every_key_is_described_and_the_document_is_json():
     keys = keys_of(kept) | keys_of(kept["summary"]) | keys_of(kept["changes"]) | keys_of(kept["obstacles"])
     assert [key for key in sorted(keys) if not re.search(rf"\b{re.escape(key)}\b", PAGE)] == []
     assert json.loads(json.dumps(kept)) == kept
+
+
+def test_a_replacement_lists_the_bindings_that_are_to_be_made_again():
+    bindings = (Binding("ev", "photo", "photo.#"), Binding("ev", "photo", "image.*", arguments={"n": 1}))
+    photo = Queue("photo", "classic", arguments={"x-queue-type": "classic", "x-message-ttl": 1000})
+    there = Topology(exchanges=(Exchange("ev", "topic"),), queues=(photo,), bindings=bindings)
+    wanted = replace(there, queues=(replace(photo, arguments={**photo.arguments, "x-message-ttl": 2000}),))
+
+    (change,) = document(make_plan(wanted, Actual(there)))["changes"]
+
+    assert change["bindings"] == ["binding ev -photo.#-> queue photo", "binding ev -image.* [n=1]-> queue photo"]
