@@ -14,6 +14,8 @@ from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue, Topo
 FENCE: Final = "amqpkit.fence."
 """How the policies begin that keep publishers out of a queue while it is pruned."""
 _PREFIX: Final = "amqpkit."
+_DOTS: Final = frozenset({".", ".."})
+_UNADDRESSABLE: Final = 'the management API cannot address a name that is "." or ".."; delete it with an AMQP client'
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,10 @@ def prunable(
 
 
 class _Keeping:
-    """What stays, spread along what it needs: a queue its dead-letter exchange, that one its bindings and queues."""
+    """What stays, spread along what it needs: a queue its dead-letter exchange, that one its bindings and queues.
+
+    A binding needs both of its ends, but an exchange that stays only as the source of one needs no other binding.
+    """
 
     def __init__(self, wanted: Topology, actual: Actual, candidates: Collection[DeclaredObject]) -> None:
         self._retained = Owned.of(wanted.retained)
@@ -119,10 +124,13 @@ class _Keeping:
         self._bound = _bound(actual.topology.bindings, self._doomed)
         self.kept: list[Kept] = []
         self._seen: set[tuple[object, ...]] = set()
+        self._passed: set[str] = set()
         self._ahead: list[DeclaredObject] = []
 
     def own_reason(self, declared: DeclaredObject) -> str:
         """Say why an object stays by itself, or nothing."""
+        if _DOTS.intersection(_named(declared)):
+            return _UNADDRESSABLE
         match declared:
             case Queue(name=name):
                 return self._retention(name) or self._load(name) or self._use(("queue", name))
@@ -133,12 +141,19 @@ class _Keeping:
             case Binding(destination=name) | Policy(name=name):
                 return self._retention(name)
 
-    def keep(self, declared: DeclaredObject, reason: str) -> None:
-        """Keep an object, once."""
+    def keep(self, declared: DeclaredObject, reason: str, *, passed: bool = True) -> None:
+        """Keep an object, once; of an exchange that messages pass through, what it leads to too."""
         key = identity(declared)
-        if key in self._doomed and key not in self._seen:
+        if key not in self._doomed:
+            return
+        news = key not in self._seen
+        if news:
             self._seen.add(key)
             self.kept.append(Kept(declared, reason))
+        if passed and isinstance(declared, Exchange) and declared.name not in self._passed:
+            self._passed.add(declared.name)
+            news = True
+        if news:
             self._ahead.append(declared)
 
     def spread(self) -> None:
@@ -148,6 +163,8 @@ class _Keeping:
             why = f"{address(declared)} stays, and needs it"
             for needed in self._needs_of(declared):
                 self.keep(needed, why)
+            if isinstance(declared, Binding) and (source := self._exchanges.get(declared.source)):
+                self.keep(source, why, passed=False)
 
     def _needs_of(self, declared: DeclaredObject) -> Iterator[DeclaredObject]:
         if isinstance(declared, Queue | Exchange):
@@ -157,7 +174,7 @@ class _Keeping:
                 there: Mapping[str, Queue | Exchange] = self._exchanges if kind == "exchange" else self._queues
                 if name in there:
                     yield there[name]
-        if isinstance(declared, Exchange):
+        if isinstance(declared, Exchange) and declared.name in self._passed:
             yield from self._out.get(declared.name, ())
         if isinstance(declared, Binding):
             ends: Mapping[str, Queue | Exchange] = (
@@ -183,6 +200,14 @@ class _Keeping:
     def _use(self, key: tuple[str, str]) -> str:
         users = self._needed.get(key, [])
         return f"{some(users)} dead-letters or hands over to it" if users else ""
+
+
+def _named(declared: DeclaredObject) -> tuple[str, ...]:
+    """Give what the address of a deletion is made of."""
+    if not isinstance(declared, Binding):
+        return (declared.name,)
+    key = () if declared.arguments else (declared.routing_key,)
+    return (declared.source, declared.destination, *key)
 
 
 def _naming(topology: Topology) -> tuple[Queue | Exchange | Policy, ...]:

@@ -163,3 +163,49 @@ def test_a_fence_that_was_left_behind_goes_even_without_prune():
     assert going(plan) == [f"policy {FENCE}mail.q"]
     assert judged.reason(plan.steps[0]) == "an interrupted prune left it"
     assert not plan.blocked
+
+
+def test_the_bindings_of_what_is_retained_keep_their_exchange_and_no_other_queue_of_it():
+    """A binding goes with either of its ends, so deleting the exchange would undo what the plan says it keeps."""
+    old = (
+        Exchange("mail", arguments={"alternate-exchange": "mail.rest"}),
+        Exchange("mail.rest"),
+        queue("mail.audit"),
+        queue("mail.other"),
+        Binding("mail", "mail.audit", "k"),
+        Binding("mail", "mail.other", "k"),
+    )
+
+    plan = pruned(*old, retained=("mail.audit",))
+
+    assert going(plan) == ["binding mail -k-> queue mail.other", "queue mail.other"]
+    assert reasons(plan)["exchange mail"] == "binding mail -k-> queue mail.audit stays, and needs it"
+    assert reasons(plan)["exchange mail.rest"] == "exchange mail stays, and needs it"
+
+
+def test_an_exchange_that_is_needed_for_a_binding_and_then_for_dead_letters_keeps_what_those_reach():
+    old = (
+        Exchange("mail"),
+        queue("mail.audit", **{"x-dead-letter-exchange": "mail"}),
+        queue("mail.dead"),
+        Binding("mail", "mail.audit", "k"),
+        Binding("mail", "mail.dead", "k"),
+    )
+
+    assert going(pruned(*old, retained=("mail.audit",))) == []
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_what_the_management_api_cannot_name_stays_and_hinders_nothing_else(dots):
+    """RabbitMQ's web server takes `/.` and `/..` for a way, however they are encoded (measured): the deletion fails."""
+    bound = Binding("mail", "mail.a", dots)
+
+    plan = pruned(
+        *(Exchange("mail"), queue("mail.a"), queue("mail.b"), queue(dots), Binding("mail", dots), bound),
+        owns=("mail", dots),
+    )
+
+    assert going(plan) == ["queue mail.b"]
+    for name in (f"queue {dots}", f"binding mail -> queue {dots}", f"binding mail -{dots}-> queue mail.a"):
+        assert "delete it with an AMQP client" in reasons(plan)[name]
+    assert reasons(plan)["queue mail.a"] == f"binding mail -{dots}-> queue mail.a stays, and needs it"
