@@ -30,6 +30,25 @@ UNSUPPORTED: Final[Mapping[str, frozenset[str]]] = {
 """By queue type, the policy keys that make RabbitMQ pass over the whole policy (each measured on 4.0 and 4.3)."""
 
 
+_ASCII: Final[Mapping[str, str]] = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "ascii": r"\x00-\x7f",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": r"\x21-\x7e",
+    "lower": "a-z",
+    "print": r"\x20-\x7e",
+    "punct": r"\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e",
+    "space": r"\t-\r ",
+    "upper": "A-Z",
+    "word": r"\w",
+    "xdigit": "0-9A-Fa-f",
+}
+_CLASS: Final = re.compile(r"\[:(\^?\w*):\]")
+_READ_OTHERWISE: Final = re.compile(r"\{,\d|\\v")
+"""What Python takes without a word and RabbitMQ reads in another way, or each of its versions in its own."""
 _LITERAL: Final = re.compile(r"\\([^A-Za-z0-9])|([^\\.^$*+?()\[\]{}|])")
 _REPEATS: Final = frozenset("*?{+")
 
@@ -58,11 +77,13 @@ class PolicyIndex:
         self._prefixed: dict[str, list[tuple[str, Policy]]] = defaultdict(list)
         self._general: list[Policy] = []
         self.unreadable: list[Policy] = []
-        """Those whose pattern only RabbitMQ can read; they reach nothing here."""
+        """Those whose pattern only RabbitMQ can read; they reach nothing here, and there `perhaps`."""
+        self._beginnings: list[str] = []
         for policy in policies:
             prefix, rest = literal_prefix(policy.pattern)
             if readable(rest) is None:
                 self.unreadable.append(policy)
+                self._beginnings.append(prefix)
             elif prefix:
                 self._prefixed[prefix].append((rest, policy))
             else:
@@ -87,6 +108,14 @@ class PolicyIndex:
             disabled=tuple((policy, key) for policy, key in lacks if key is not None),
         )
 
+    def perhaps(self, declared: Queue | Exchange) -> tuple[Policy, ...]:
+        """Give the unreadable policies that may reach an object: its name begins as their pattern does."""
+        return tuple(
+            policy
+            for policy, beginning in zip(self.unreadable, self._beginnings, strict=True)
+            if concerns(policy, declared) and declared.name.startswith(beginning)
+        )
+
     def _reaching(self, declared: Queue | Exchange) -> list[Policy]:
         name = declared.name
         found = [policy for policy in self._general if reaches(policy, declared)]
@@ -95,21 +124,21 @@ class PolicyIndex:
                 break
             for rest, policy in self._prefixed.get(name[:length], ()):
                 # Equal names need no regular expression, and thousands of generated patterns share one rest.
-                fits = len(name) == length if rest == "$" else _continues(rest, name, length)
+                fits = len(name) == length if rest == "$" else _continues(rest, name, name[:length])
                 if fits and concerns(policy, declared):
                     found.append(policy)
         return found
 
 
-def _continues(rest: str, name: str, at: int) -> bool:
+def _continues(rest: str, name: str, beginning: str) -> bool:
     pattern = readable(rest)
-    return pattern is not None and pattern.match(name, at) is not None
+    return pattern is not None and pattern.match(_bytes(name), len(_bytes(beginning))) is not None
 
 
 def reaches(policy: Policy, declared: Queue | Exchange) -> bool:
     """Tell whether a policy's pattern and `apply-to` take in an object; an unreadable pattern takes in nothing."""
     pattern = readable(policy.pattern)
-    return pattern is not None and concerns(policy, declared) and pattern.search(declared.name) is not None
+    return pattern is not None and concerns(policy, declared) and pattern.search(_bytes(declared.name)) is not None
 
 
 def concerns(policy: Policy, declared: Queue | Exchange) -> bool:
@@ -120,14 +149,28 @@ def concerns(policy: Policy, declared: Queue | Exchange) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def readable(pattern: str) -> re.Pattern[str] | None:
-    """Compile a pattern, or give None; Python's expressions are close to RabbitMQ's PCRE, not the same."""
+def readable(pattern: str) -> re.Pattern[bytes] | None:
+    """Compile a pattern, or give None; Python's expressions are close to RabbitMQ's PCRE, not the same.
+
+    RabbitMQ reads names as bytes, and letters as those of ASCII (measured on 4.0 and 4.3).
+    """
+    if _READ_OTHERWISE.search(pattern):
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of what Python may read otherwise one day
-            return re.compile(pattern)
-    except re.error:
+            return re.compile(_bytes(_CLASS.sub(_in_ascii, pattern) if "[:" in pattern else pattern))
+    except (re.error, KeyError):
         return None
+
+
+def _in_ascii(found: re.Match[str]) -> str:
+    """Spell a class such as `[:alpha:]`, which Python takes for its characters."""
+    return _ASCII[found[1]]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def unsupported(policy: Policy, declared: Queue | Exchange) -> str | None:

@@ -18,6 +18,7 @@ from amqpkit.model import Exchange, Policy, Queue, Topology
 
 OURS: Final = 100
 """The priority of the policies that work queues compile to; what has it or more may win over them."""
+_UNREAD: Final = "a pattern that only RabbitMQ can read"
 _TRANSIENT: Final = "transient_nonexcl_queues"
 
 
@@ -53,13 +54,17 @@ def obstacles(
     operators: dict[str, tuple[Policy, list[str]]] = {}
     rivals = Reach(each for each in rule.foreign if each.priority >= OURS and each.name not in known.accepted)
     for queue in wanted.queues:
-        for policy in rivals.reaching(queue):
+        for policy in (*rivals.reaching(queue), *rivals.perhaps(queue)):
             theirs.setdefault(policy.name, (policy, []))[1].append(queue.name)
-        operator = rule.operators.ruling(queue)
-        if operator and operator.name not in known.accepted:
-            operators.setdefault(operator.name, (operator, []))[1].append(queue.name)
-    yield from (_foreign(policy, queues, policy.name in known.prunable) for policy, queues in theirs.values())
-    yield from (_operator(policy, queues) for policy, queues in operators.values())
+        ruling = rule.operators.ruling(queue)
+        for operator in (*((ruling,) if ruling else ()), *rule.operators.perhaps(queue)):
+            if operator.name not in known.accepted:
+                operators.setdefault(operator.name, (operator, []))[1].append(queue.name)
+    unread = {id(policy) for policy in (*rivals.unreadable, *rule.operators.unreadable)}
+    for policy, queues in theirs.values():
+        yield _foreign(policy, queues, policy.name in known.prunable, id(policy) in unread)
+    for policy, queues in operators.values():
+        yield _operator(policy, queues, id(policy) in unread)
     yield from _limits(actual, changes)
     yield from _removed(actual, changes)
     yield from _half_done(wanted, actual)
@@ -78,10 +83,14 @@ def shadows(wanted: Topology, rule: Rule) -> Iterator[str]:
             found[_loss(ours, other)].append(declared.name)
     for (what, _), names in found.items():
         yield f"{what}: {some(names)}"
-    for policy in (*rule.after.unreadable, *rule.operators.unreadable):
-        yield (
-            f'policy "{policy.name}" has a pattern that only RabbitMQ can read; whether it wins over ours is not known'
-        )
+    unread = {
+        policy.name: None
+        for declared in declarations
+        if rule.after.unreadable or rule.operators.unreadable
+        for policy in (*rule.after.perhaps(declared), *rule.operators.perhaps(declared))
+    }
+    for name in unread:
+        yield f'policy "{name}" has {_UNREAD}; whether it wins over ours is not known'
 
 
 def _loss(ours: Policy, theirs: Policy) -> tuple[str, str]:
@@ -90,17 +99,19 @@ def _loss(ours: Policy, theirs: Policy) -> tuple[str, str]:
     return text, ours.name
 
 
-def _foreign(policy: Policy, queues: list[str], prunable: bool) -> Obstacle:  # noqa: FBT001 - what is known of it
-    reason = f'policy "{policy.name}" is in no file, has priority {policy.priority} and reaches queues of this one'
+def _foreign(policy: Policy, queues: list[str], prunable: bool, unread: bool) -> Obstacle:  # noqa: FBT001 - what is known of it
+    reaches = f"{_UNREAD}: it may reach" if unread else "reaches"
+    reason = f'policy "{policy.name}" is in no file, has priority {policy.priority} and {reaches} queues of this one'
     remedy = f"give it a priority below {OURS} or another pattern, or accept it with --accept-policy {policy.name}"
     if prunable:
         remedy = f"it is within owns: delete it with --prune, or {remedy}"
     return Obstacle("policy", policy.name, reason, remedy, tuple(queues))
 
 
-def _operator(policy: Policy, queues: list[str]) -> Obstacle:
+def _operator(policy: Policy, queues: list[str], unread: bool) -> Obstacle:  # noqa: FBT001 - what is known of it
     keys = ", ".join(sorted(policy.definition))
-    reason = f'operator policy "{policy.name}" rules over queues of this file ({keys})'
+    rules = f"has {_UNREAD}: it may rule" if unread else "rules"
+    reason = f'operator policy "{policy.name}" {rules} over queues of this file ({keys})'
     remedy = f"ask the operators to spare them, or accept it with --accept-policy {policy.name}"
     return Obstacle("operator-policy", policy.name, reason, remedy, tuple(queues))
 

@@ -23,6 +23,10 @@ class Reach:
         ruling = self._index.ruling(declared)
         return () if ruling.winner is None else (ruling.winner, *ruling.rivals, *ruling.ignored)
 
+    def perhaps(self, declared: Queue | Exchange) -> tuple[Policy, ...]:
+        """Give the policies that may reach an object, of those whose pattern only RabbitMQ can read."""
+        return self._index.perhaps(declared)
+
     def ruling(self, declared: Queue | Exchange) -> Policy | None:
         """Give the policy that rules an object; of equal priorities the first by name."""
         return self._index.ruling(declared).winner

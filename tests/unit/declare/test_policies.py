@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqpkit.declare.policies import PolicyIndex, literal_prefix, reaches
+from amqpkit.declare.policies import PolicyIndex, literal_prefix, reaches, readable
 from amqpkit.model import Policy, Queue
 
 
@@ -65,3 +65,49 @@ def test_equal_priorities_are_rivals_and_lower_ones_are_ignored():
 
     assert [ruling.winner.name, *(each.name for each in ruling.rivals)] == ["a", "b"]
     assert [each.name for each in ruling.ignored] == ["c"]
+
+
+READ_AS_BYTES = [
+    ("^[[:alnum:].]+$", ["email.send", "EMAIL"]),
+    (r"^\w+$", ["EMAIL"]),
+    ("^.{7}$", []),
+    ("^.{14}$", ["очередь"]),
+    ("^.{3}$", ["éa"]),
+    ("(?i)^email", ["email.send", "EMAIL"]),
+    ("^[[:alpha:]]+$", ["EMAIL"]),
+    ("^[[:upper:][:digit:]]+$", ["EMAIL"]),
+    ("^[А-Яа-я]+$", []),  # noqa: RUF001 - another alphabet
+    ("^оче", ["очередь"]),
+    ("^оче.{8}$", ["очередь"]),
+    ("(?i)^ОЧЕ", []),
+    (r"^email.send\Z", ["email.send"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "expected"), READ_AS_BYTES, ids=[each for each, _ in READ_AS_BYTES])
+def test_a_pattern_reaches_what_rabbitmq_was_seen_to_reach(pattern, expected):
+    """It reads names as bytes and letters as ASCII's; measured on 4.0 and 4.3 with these four names."""
+    policy = Policy("p", pattern, {"max-length": 1}, "queues", 1)
+    queues = [Queue(name) for name in ("очередь", "éa", "email.send", "EMAIL")]
+
+    assert [queue.name for queue in queues if reaches(policy, queue)] == expected
+    index = PolicyIndex([policy])
+    assert [queue.name for queue in queues if index.ruling(queue).winner] == expected
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"^\Qemail.send\E$", r"^email\z", r"^\p{L}+", r"^email\h*", r"^\v*email", "^o{,3}", "[[:^digit:]]", "[[:odd:]]"],
+)
+def test_what_rabbitmq_reads_in_another_way_is_not_read_at_all(pattern):
+    """4.3 takes `{,3}` for a repetition and 4.0 for text, `\\v` is a class there and one character here (measured)."""
+    assert readable(pattern) is None
+    assert PolicyIndex([Policy("p", pattern, {}, "queues", 1)]).unreadable
+
+
+def test_an_unreadable_pattern_may_reach_what_begins_as_it_does():
+    index = PolicyIndex([Policy("p", r"^logs\.a\z", {}, "queues", 1), Policy("q", r"x\z", {}, "classic_queues", 1)])
+
+    assert [each.name for each in index.perhaps(Queue("logs.a"))] == ["p"]
+    assert index.perhaps(Queue("email")) == ()
+    assert [each.name for each in index.perhaps(Queue("email", "classic"))] == ["q"]
