@@ -31,15 +31,19 @@ def promises(wanted: Topology, actual: Actual) -> tuple[Promise, ...]:
 def _promise(work: WorkQueue, queues: dict[str, Queue], rule: Rule) -> Promise:
     parts = [work.name, work.dead_queue, *dict.fromkeys(each.queue for level in work.snoozes for each in level.queues)]
     there = [queues[name] for name in parts if name in queues]
-    leaks = [leak for queue in there for leak in _leaks(queue, queue.name == work.name, rule)]
+    leaks = dict.fromkeys(
+        leak
+        for queue in there
+        for settings in rule.possible_settings(queue)
+        for leak in _leaks(queue, queue.name == work.name, settings)
+    )
     guarantee = "at least once, nothing dropped" if not leaks else f"not guaranteed: {'; '.join(leaks)}"
     effective = rule.settings_after(queues[work.name]) if work.name in queues else {}
     quorum = sum(queue.type == "quorum" for queue in there)
     return Promise(work.name, guarantee, _limit(work, effective), _retries(work), quorum)
 
 
-def _leaks(queue: Queue, main: bool, rule: Rule) -> Iterator[str]:  # noqa: FBT001 - which of the two it is
-    settings = rule.settings_after(queue)
+def _leaks(queue: Queue, main: bool, settings: Mapping[str, Setting]) -> Iterator[str]:  # noqa: FBT001 - which of the two it is
     overflow = settings.get("overflow")
     if value_of(settings, "overflow") != "reject-publish":
         by = overflow.source if overflow else "nobody"

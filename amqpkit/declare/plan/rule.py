@@ -33,6 +33,15 @@ class Rule:
         """Give what the queue will obey."""
         return settings(queue, self.after.ruling(queue), self.operators.ruling(queue))
 
+    def possible_settings(self, queue: Queue) -> Iterator[Mapping[str, Setting]]:
+        """Give what the queue may obey: once for each policy of the highest priority, of which any may rule."""
+        reaching, operator = self.after.reaching(queue), self.operators.ruling(queue)
+        if not reaching:
+            yield settings(queue, None, operator)
+        for policy in reaching:
+            if policy.priority == reaching[0].priority:
+                yield settings(queue, policy, operator)
+
 
 @dataclass(slots=True)
 class _Toll:

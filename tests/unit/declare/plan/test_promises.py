@@ -1,5 +1,9 @@
 """What a plan says that each work queue promises."""
 
+from dataclasses import replace
+
+import pytest
+
 from amqpkit.declare.compiler import compile_topology
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.promises import promises
@@ -52,3 +56,13 @@ def test_an_operator_policys_delivery_limit_on_the_letters_is_told():
     found = promise("{}", Actual(surroundings=Surroundings(operator_policies=(cap,))))
 
     assert found.guarantee == 'not guaranteed: mail.dlq has delivery-limit 3 (operator policy "cap")'
+
+
+@pytest.mark.parametrize("name", ["a", "z"], ids=["first by name", "last by name"])
+def test_of_policies_of_equal_priority_either_may_rule_so_none_may_break_the_promise(name):
+    theirs = Policy(name, "^mail$", {"overflow": "drop-head"}, "queues", 100)
+
+    found = promise("{}", Actual(Topology(policies=(theirs,))))
+
+    assert found.guarantee == f'not guaranteed: mail drops messages when full (policy "{name}" says so)'
+    assert promise("{}", Actual(Topology(policies=(replace(theirs, priority=99),)))).guarantee.startswith("at least")
