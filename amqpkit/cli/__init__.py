@@ -3,6 +3,7 @@
 Each command lives in its own module, which is imported only when the command runs.
 """
 
+import errno
 import gc
 import logging
 import os
@@ -22,6 +23,9 @@ from amqpkit.cli.usage import UsageError
 from amqpkit.errors import AmqpkitError, TopologyError
 
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 64, 130, 141
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""How the system says that a file cannot grow."""
 
 _TOPOLOGY: Final = Group("topology", sort_key=1)
 _RUN: Final = Group("run", sort_key=2)
@@ -108,9 +112,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at exit; nobody reads it, so let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _give_up_stdout()
+        return _failed(f"amqpkit: the output cannot be written: {os.strerror(error.errno).lower()}", FAILED)
     return code if isinstance(code, int) else OK
 
 
@@ -136,6 +144,11 @@ def rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def _give_up_stdout() -> None:
+    """Let go nowhere what Python flushes once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(message: str, code: int) -> int:

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.usage import UsageError
+from amqpkit.cli.written import deliver
 from amqpkit.declare.graph.dot import dot
 from amqpkit.declare.graph.mermaid import mermaid
 from amqpkit.declare.graph.page import page
@@ -56,15 +57,9 @@ async def graph(
         paths = topology_files(files)
         topology, title = load_topology(*paths, environ=os.environ), " + ".join(map(str, paths))
     text = _written(picture(topology), how, title)
-    if out is None:
-        print(text, end="")
-        return 0
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        msg = f"{out} cannot be written: {(error.strerror or str(error)).lower()}"
-        raise AmqpkitError(msg) from error
-    print(f"{out}: {how}, {len(topology.exchanges)} exchanges, {len(topology.queues)} queues", file=sys.stderr)
+    deliver(text, out)
+    if out is not None:
+        print(f"{out}: {how}, {len(topology.exchanges)} exchanges, {len(topology.queues)} queues", file=sys.stderr)
     return 0
 
 

@@ -1,5 +1,7 @@
 """Where a command's result goes: to stdout, or into a file that is not there yet."""
 
+import os
+import shutil
 from pathlib import Path
 
 from amqpkit.errors import AmqpkitError
@@ -12,11 +14,27 @@ def refuse_to_overwrite(out: Path | None, *, force: bool) -> None:
 
 
 def deliver(text: str, out: Path | None) -> None:
-    """Write the result; raises AmqpkitError when the file cannot be written."""
+    """Write the result, a file whole or not at all; raises AmqpkitError when it cannot be written."""
     if out is None:
         print(text, end="")
         return
     try:
-        out.write_text(text, encoding="utf-8")
+        _put(text, out)
     except OSError as error:
         raise AmqpkitError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def _put(text: str, out: Path) -> None:
+    if out.exists() and not out.is_file():  # a device or a pipe; of a folder the system says so
+        out.write_text(text, encoding="utf-8")
+        return
+    out = out.resolve()  # a link stays one
+    part = out.with_name(f".amqpkit.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        if out.exists():
+            shutil.copymode(out, part)
+        part.replace(out)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -3,11 +3,16 @@
 import asyncio
 import json
 import logging
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from amqpkit import cli
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.cli import main
 from amqpkit.model import Binding, Exchange, Policy, Queue
@@ -251,8 +256,38 @@ def test_a_file_is_replaced_only_when_asked(tmp_path, capsys):
     assert main(arguments) == 1
     assert f"{out} exists already; give another --out, or --force to replace it" in capsys.readouterr().err
     assert out.read_text() == "mine"
+    out.chmod(0o600)
     assert main([*arguments, "--force"]) == 0
     assert out.read_text().startswith("# Imported by amqpkit from ")
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["import", "FILE"], ["export", "definitions", "FULL"], ["graph", "FULL", "--format", "html"]],
+    ids=" ".join,
+)
+def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, command):
+    """`ulimit -f 0` refuses every byte that a file would grow by."""
+    places = {"FILE": CASES / "secrets.json", "FULL": CASES.parents[1] / "declare" / "full.yaml"}
+    out = tmp_path / "out"
+    words = [str(places.get(word, word)) for word in command]
+    force = ["--force"] if command[0] != "graph" else []
+
+    def run(*more):
+        line = shlex.join([sys.executable, "-m", "amqpkit.cli", *words, "--out", str(out), *more])
+        environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
+        script = ["bash", "-c", f"ulimit -f 0; exec {line}"]
+        done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        assert done.returncode == 1
+        assert f"{out} cannot be written: file too large" in done.stderr
+
+    run()
+    assert list(tmp_path.iterdir()) == []
+    out.write_text("mine")
+    run(*force)
+    assert out.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_no_secret_of_a_file_is_said_at_any_level(tmp_path, capsys, caplog):

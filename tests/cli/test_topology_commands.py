@@ -221,6 +221,18 @@ def test_a_reader_that_goes_away_is_no_error():
     assert (done.stdout, done.stderr) == ("141\n", "")
 
 
+@pytest.mark.parametrize("command", ["compile", "schema", "export definitions", "graph --format html", "route '' a"])
+def test_an_output_that_cannot_be_written_is_an_error_in_words(command):
+    files = "" if command == "schema" else str(FULL)
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
+    line = f"{sys.executable} -W error -m amqpkit.cli {command} {files} > /dev/full"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+
+    assert (done.returncode, done.stderr) == (1, "amqpkit: the output cannot be written: no space left on device\n")
+
+
 def test_what_each_queue_obeys_is_printed_with_where_it_comes_from(capsys):
     case = Path(__file__).parents[1] / "unit" / "lint" / "cases" / "argument-against-policy.yaml"
 
