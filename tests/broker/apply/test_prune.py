@@ -11,8 +11,10 @@ import pytest
 from amqpkit.brokers.aio.sentry import AioSentry
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.brokers.url import BrokerURL
+from amqpkit.declare.plan.planning import Wishes
 from amqpkit.errors import Locked
-from amqpkit.model import Holding, Queue
+from amqpkit.model import Holding, Queue, Topology
+from amqpkit.operate.apply import ApplyFailed, apply
 from amqpkit.operate.prune import Pruning, prune_queues
 
 
@@ -134,3 +136,43 @@ async def test_two_cannot_hold_the_lock_and_a_crash_frees_it(broker, sentry, cha
     with pytest.raises(Locked):
         await second.lock()
     await second.close()
+
+
+async def test_a_broker_that_dies_behind_the_fence_keeps_every_queue_and_the_next_prune_finishes(own_broker):
+    old = [queue("classic", "old.classic")]
+    if own_broker.release >= (4, 3):  # 4.0 loses a quorum queue that was made seconds before it is killed: it nacks
+        old.append(queue(name="old.quorum"))
+    owns, wishes = Topology(owns=("old",)), Wishes(prune=True)
+    pauses = []
+
+    async def die_behind_the_fence(_seconds):
+        pauses.append(None)
+        if len(pauses) == 2:
+            await asyncio.to_thread(own_broker.kill)
+
+    async def short(_seconds):
+        await asyncio.sleep(0.3)
+
+    async with ManagementAdmin(own_broker.api, vhost=own_broker.vhost, timeout=5) as admin:
+        for each in old:
+            await admin.create(each)
+        here = await AioSentry.open(BrokerURL.parse(own_broker.url), "amqpkit tests")
+        with pytest.raises(ApplyFailed) as caught:
+            await apply(owns, admin, wishes=wishes, pruning=Pruning(here, sleep=die_behind_the_fence))
+        await here.close()
+
+        assert caught.value.touched
+        assert caught.value.report.deleted == ()
+        told = "\n".join(caught.value.reasons)
+        for each in old:
+            assert f"queue {each.name}: " in told
+            assert f"policy amqpkit.fence.{each.name}: " in told
+
+        await asyncio.to_thread(own_broker.start)
+        there = await admin.read()
+        assert ({each.name for each in there.queues}, len(there.policies)) == ({each.name for each in old}, len(old))
+        here = await AioSentry.open(BrokerURL.parse(own_broker.url), "amqpkit tests")
+        await apply(owns, admin, wishes=wishes, pruning=Pruning(here, sleep=short))
+        await here.close()
+        there = await admin.read()
+        assert (there.queues, there.policies) == ((), ())
