@@ -127,7 +127,7 @@ class _Run:
                 await self._rebind(step, seen.note or Note())
             case Fence():
                 assert self.old is not None  # noqa: S101 - it stands
-                await fence(self.old, self.tools.admin)
+                await fence(self.old, admin=self.tools.admin)
             case DeleteOld():
                 await self._delete_old()
             case DeleteHolding():

@@ -110,14 +110,16 @@ async def test_a_queue_that_somebody_publishes_to_stays_with_every_confirmed_mes
             publisher.start()
         await asyncio.sleep(0.3)
 
+    idle = queue(kind, "old+(ü)|")
     await admin.create(queue(kind))
+    await admin.create(idle)
     try:
-        gone, staying = await prune_queues([queue(kind)], admin, Pruning(sentry, sleep=pause))
+        gone, staying = await prune_queues([queue(kind), idle], admin, Pruning(sentry, sleep=pause))
     finally:
         stop.set()
         await asyncio.to_thread(publisher.join)
 
-    assert gone == []
+    assert gone == [idle]  # behind the same fence
     assert "it stays" in str(staying[0][1])
     assert await sentry.look("old/ü%") == Holding(len(sent), 0)
     assert (await admin.read()).policies == ()
@@ -166,7 +168,7 @@ async def test_a_broker_that_dies_behind_the_fence_keeps_every_queue_and_the_nex
         told = "\n".join(caught.value.reasons)
         for each in old:
             assert f"queue {each.name}: " in told
-            assert f"policy amqpkit.fence.{each.name}: " in told
+            assert f"policy amqpkit.fence.{each.name}: " in told  # of each type one
 
         await asyncio.to_thread(own_broker.start)
         there = await admin.read()
