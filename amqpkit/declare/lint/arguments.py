@@ -18,6 +18,7 @@ from amqpkit.declare.spec.tree import Path
 
 TTL_MAX: Final = 315_360_000_000
 """Ten years, in milliseconds."""
+PATTERN_BYTES: Final = 1024
 _CLASSIC, _QUORUM, _STREAM = frozenset({"classic"}), frozenset({"quorum"}), frozenset({"stream"})
 _BOTH, _ALL = _CLASSIC | _QUORUM, _CLASSIC | _QUORUM | _STREAM
 Check = Callable[[Any], str | None]
@@ -80,8 +81,8 @@ POLICY_KEY = Rule(
     "policy-key",
     Severity.ERROR,
     "A policy with a key or a value that RabbitMQ refuses",
-    "Unlike arguments, policies are validated: one unknown key or wrong value and the whole policy is answered 400. "
-    "Measured on 4.0 and 4.3.",
+    "Unlike arguments, policies are validated: one unknown key or wrong value and the whole policy is answered 400; "
+    "from 4.3 on a pattern of more than 1024 bytes too. Measured on 4.0 and 4.3.",
     bad="queues: {jobs: {}}\npolicies:\n  net: {pattern: ^jobs$, definition: {max-lenght: 5}}\n",
     good="queues: {jobs: {}}\npolicies:\n"
     "  net: {pattern: ^jobs$, definition: {max-length: 5, overflow: reject-publish}}\n",
@@ -250,6 +251,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _exchange(subject, name, exchange.type, exchange.arguments)
     for name, policy in subject.spec.policies.items():
         yield from _policy(subject, name, on_the_wire(policy.definition))
+        if subject.since_4_3 and (size := len(policy.pattern.encode())) > PATTERN_BYTES:
+            message = f"the pattern has {size} bytes; from 4.3 on RabbitMQ takes {PATTERN_BYTES}"
+            remedy = "split it into several policies, or name the queues alike"
+            yield Finding(POLICY_KEY, ("policies", name, "pattern"), f"policy {name}", message, remedy)
     yield from _bindings(subject)
 
 

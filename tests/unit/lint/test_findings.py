@@ -258,3 +258,16 @@ def test_a_dead_letter_key_that_no_frame_can_hold_is_an_error(text, line):
 def test_what_a_stream_does_not_have_is_not_judged_any_further():
     assert codes('queues: {log: {type: stream, arguments: {x-dead-letter-exchange: ""}}}\n') == ["AK104"]
     assert codes("queues: {log: {type: stream, arguments: {x-dead-letter-exchange: nope}}}\n") == ["AK104"]
+
+
+def test_a_pattern_that_4_3_finds_too_long_is_an_error_there():
+    def texts(size):
+        text = f"queues: {{jobs: {{}}}}\npolicies:\n  p: {{pattern: {'j' * size}, definition: {{delivery-limit: 3}}}}\n"
+        return [("t", f"version: 1\n{text}")]
+
+    (finding,) = lint(texts(1025), {}).at_least(Severity.ERROR)
+
+    assert (finding.rule.code, finding.place.line) == ("AK106", 4)
+    assert "the pattern has 1025 bytes; from 4.3 on RabbitMQ takes 1024" in finding.message
+    assert lint(texts(1024), {}).at_least(Severity.ERROR) == ()
+    assert lint(texts(1025), {}, version=(4, 0)).at_least(Severity.ERROR) == ()
