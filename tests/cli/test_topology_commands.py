@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -219,6 +220,23 @@ def test_a_reader_that_goes_away_is_no_error():
     )
 
     assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+@pytest.mark.parametrize("command", ["plan", "apply --yes", "drift", "migrate queue q --yes"])
+def test_a_file_with_mistakes_opens_no_connection(tmp_path, capsys, command):
+    file = tmp_path / "t.yaml"
+    file.write_text(f"version: 1\nqueues: {{{'n' * 256}: {{}}}}\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        where = ["--url", f"amqp://u:p@127.0.0.1:{port}/", "--api", f"http://u:p@127.0.0.1:{port}"]
+
+        assert cli.main([*command.split(), str(file), *where]) == 1
+
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    told = capsys.readouterr()
+    assert "has 256 bytes; RabbitMQ takes 255" in told.out + told.err
 
 
 @pytest.mark.parametrize("command", ["compile", "schema", "export definitions", "graph --format html", "route '' a"])

@@ -117,3 +117,22 @@ async def test_a_connection_that_is_lost_on_the_way_is_made_up_for(admin, declar
     there = await admin.read()
     assert {each.name for each in there.queues} == {"a", "b"}
     assert admin.created == 2
+
+
+async def test_what_ends_the_connection_is_told_with_the_queues_name_and_the_others_are_made(broker, admin, declarer):
+    """4.3 answers this argument with 541 and hangs up, as every broker does that denies transient queues."""
+    denied = queue("odd", "classic", **{"x-queue-master-locator": "min-masters"})
+    told = await asyncio.gather(
+        *(declarer.create(each) for each in (queue("a"), denied, queue("b"))), return_exceptions=True
+    )
+
+    await declarer.create(queue("c"))
+    there = {each.name for each in (await admin.read()).queues}
+    if broker.release >= (4, 3):
+        assert isinstance(told[1], Refused)
+        assert str(told[1]).startswith("queue odd: ")
+        assert "queue_master_locator" in str(told[1])
+        assert there == {"a", "b", "c"}
+    else:
+        assert there == {"a", "b", "c", "odd"}
+    assert (told[0], told[2]) == (None, None)

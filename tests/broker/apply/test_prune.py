@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import logging
 import threading
+from urllib.parse import quote
 
 import pika
 import pytest
@@ -13,7 +14,7 @@ from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.declare.plan.planning import Wishes
 from amqpkit.errors import Locked
-from amqpkit.model import Holding, Queue, Topology
+from amqpkit.model import Binding, Exchange, Holding, Policy, Queue, Topology
 from amqpkit.operate.apply import ApplyFailed, apply
 from amqpkit.operate.prune import Pruning, prune_queues
 
@@ -125,6 +126,43 @@ async def test_a_queue_that_somebody_publishes_to_stays_with_every_confirmed_mes
     assert (await admin.read()).policies == ()
 
 
+NAMES = ("a/b", "a%2Fb", "50%", "x?y#z", "a b", "a;b", "a.b.c", "очередь", "~", "a+b", "it's", '"', "(a|b)", "-x", ".")
+
+
+async def test_any_name_is_pruned_in_a_vhost_of_any_name(broker):
+    """All but what the management API cannot address, which stays and hinders nothing."""
+    vhost = f"{broker.vhost}/ü 50%"
+    place = quote(vhost, safe="")
+    broker.http("PUT", f"vhosts/{place}", {})
+    url = f"{broker.url.rpartition('/')[0]}/{place}"
+    mine = Topology(
+        exchanges=tuple(Exchange(f"x{name}", "topic") for name in NAMES),
+        queues=tuple(queue(kind, name) for name, kind in zip(NAMES, itertools.cycle(("quorum", "classic")))),
+        bindings=tuple(Binding(f"x{name}", name, name) for name in NAMES),
+        policies=(Policy("a/b", "^nobody$", {"max-length": 1}, "queues", 0),),
+    )
+    owns = Topology(owns=(*NAMES, *(f"x{name}" for name in NAMES)))
+    try:
+        sentry = await AioSentry.open(BrokerURL.parse(url), "amqpkit tests")
+        async with ManagementAdmin(broker.api, vhost=vhost) as admin:
+            await apply(mine, admin)
+            report = await apply(owns, admin, wishes=Wishes(prune=True), pruning=Pruning(sentry, sleep=briefly))
+            there = await admin.read()
+        await sentry.close()
+    finally:
+        broker.http("DELETE", f"vhosts/{place}")
+
+    assert [each.name for each in there.queues] == ["."]
+    assert [each.name for each in there.exchanges] == ["x."]
+    assert (there.bindings, there.policies) == ((Binding("x.", ".", "."),), ())
+    assert {each.address for each in report.kept} == {"queue .", "binding x. -.-> queue .", "exchange x."}
+
+
+async def briefly(_seconds):
+    """Wait until a policy rules, for queues that nobody uses."""
+    await asyncio.sleep(0.3)
+
+
 async def test_two_cannot_hold_the_lock_and_a_crash_frees_it(broker, sentry, channel):
     channel.queue_declare("amqpkit.lock", exclusive=True, arguments={"x-queue-type": "classic"})
     with pytest.raises(Locked, match="somebody else is changing this vhost"):
@@ -152,9 +190,6 @@ async def test_a_broker_that_dies_behind_the_fence_keeps_every_queue_and_the_nex
         if len(pauses) == 2:
             await asyncio.to_thread(own_broker.kill)
 
-    async def short(_seconds):
-        await asyncio.sleep(0.3)
-
     async with ManagementAdmin(own_broker.api, vhost=own_broker.vhost, timeout=5) as admin:
         for each in old:
             await admin.create(each)
@@ -174,7 +209,7 @@ async def test_a_broker_that_dies_behind_the_fence_keeps_every_queue_and_the_nex
         there = await admin.read()
         assert ({each.name for each in there.queues}, len(there.policies)) == ({each.name for each in old}, len(old))
         here = await AioSentry.open(BrokerURL.parse(own_broker.url), "amqpkit tests")
-        await apply(owns, admin, wishes=wishes, pruning=Pruning(here, sleep=short))
+        await apply(owns, admin, wishes=wishes, pruning=Pruning(here, sleep=briefly))
         await here.close()
         there = await admin.read()
         assert (there.queues, there.policies) == ((), ())
