@@ -228,6 +228,24 @@ def test_a_real_export_with_streams_is_applied_to_an_empty_vhost(broker, urls, t
     assert {each["name"]: each["arguments"].get("x-queue-type") for each in there}["done_stream"] == "stream"
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in CASES.glob("*.json") if path.stem != "argument-table"))
+def test_what_was_imported_is_applied_once_and_exported_as_it_is(broker, urls, tmp_path, capsys, name):
+    """All but the table of what brokers refuse."""
+    out = tmp_path / "imported.yaml"
+    assert main(["import", str(CASES / f"{name}.json"), "-o", str(out)]) == 0
+    assert main(["apply", str(out), "--yes", *urls()]) == 0
+    capsys.readouterr()
+
+    assert main(["apply", str(out), *urls()]) == 0
+    assert capsys.readouterr().out.startswith("Nothing to change: ")
+    assert main(["drift", str(out), *urls()]) == 0
+    capsys.readouterr()
+    assert main(["export", "definitions", str(out)]) == 0
+    from_file = capsys.readouterr().out
+    assert main(["export", "definitions", "--live", *urls()]) == 0
+    assert capsys.readouterr().out == from_file
+
+
 def test_what_is_no_definitions_file_is_told_at_its_place(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     contents = {

@@ -10,6 +10,7 @@ from amqpkit.declare.importing.definitions import read
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.planning import make_plan
+from amqpkit.model import Binding, Policy, Queue, Topology
 from tests.fuzz.topologies import topologies
 
 FULL = Path(__file__).parents[1] / "declare" / "full.yaml"
@@ -44,3 +45,20 @@ def test_any_topology_survives_its_definitions(topology):
 
     plan = make_plan(topology, Actual(there))
     assert (plan.changes, plan.extras) == ((), ())
+
+
+def test_the_text_does_not_depend_on_the_order_in_which_keys_were_written():
+    """A broker lists arguments in an order of its own; kept under version control that would be a difference."""
+
+    def topology(*order):
+        values = {"x-max-length": 5, "x-queue-type": "classic", "t": dict.fromkeys(order, 1)}
+        arguments = {key: values[key] for key in order}
+        return Topology(
+            queues=(Queue("q", "classic", arguments=arguments),),
+            policies=(Policy("p", "^q$", dict.fromkeys(order, 1)),),
+            bindings=(Binding("amq.headers", "q", arguments={key: [1, dict.fromkeys(order, 2)] for key in order}),),
+        )
+
+    keys = ("x-max-length", "x-queue-type", "t")
+
+    assert json.dumps(definitions(topology(*keys))) == json.dumps(definitions(topology(*reversed(keys))))
