@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from amqpkit.operate.survey import survey
 from tests.fuzz.topologies import topologies, without_blocked
 
 PAIRS = int(os.environ.get("AMQPKIT_PAIRS", "2000"))
-"""More by command: `AMQPKIT_PAIRS=50000 pytest tests/unit/operate/test_pairs.py`."""
+"""Over all four tests; more by command: `AMQPKIT_PAIRS=50000 pytest tests/unit/operate/test_pairs.py`."""
 IN_A_ROW = 4
 """Pairs for each vhost: what one topology has left is what the next one finds."""
 
@@ -60,17 +61,17 @@ async def applied_over_the_last(topology, admin, pruning, *, prune):
     assert make_plan(wanted, actual, wishes) == plan
 
 
-@given(
-    st.lists(topologies(), min_size=IN_A_ROW + 1, max_size=IN_A_ROW + 1),
-    st.sampled_from(["4.3", "4.0"]),
-    st.booleans(),
-)
-@settings(
-    max_examples=PAIRS // IN_A_ROW,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
-def test_applying_one_and_then_another_leaves_an_empty_plan(chain, version, prune):
-    admin = MemoryAdmin(MemoryBroker(VirtualClock(), version=version))
-    pruning = Pruning(admin, sleep=at_once)
-    asyncio.run(applied_one_after_the_other(chain, admin, pruning, prune=prune))
+@pytest.mark.parametrize("prune", [False, True])
+@pytest.mark.parametrize("version", ["4.3", "4.0"])
+def test_applying_one_and_then_another_leaves_an_empty_plan(version, prune):
+    @given(st.lists(topologies(), min_size=IN_A_ROW + 1, max_size=IN_A_ROW + 1))
+    @settings(
+        max_examples=PAIRS // (4 * IN_A_ROW),
+        suppress_health_check=[HealthCheck.data_too_large, HealthCheck.large_base_example, HealthCheck.too_slow],
+    )
+    def pairs(chain):
+        admin = MemoryAdmin(MemoryBroker(VirtualClock(), version=version))
+        pruning = Pruning(admin, sleep=at_once)
+        asyncio.run(applied_one_after_the_other(chain, admin, pruning, prune=prune))
+
+    pairs()
