@@ -77,7 +77,7 @@ async def publish(  # noqa: PLR0913 - a command's options
     version
         The payload's schema version. Without it the newest that is known, else 1.
     key
-        The idempotency key; without it the class's own, else the message id.
+        The idempotency key; without it the class's own, which needs --payloads, else the message id.
     correlation_id
         The AMQP correlation id.
     priority
