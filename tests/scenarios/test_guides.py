@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from amqpkit import load_topology
+from amqpkit.brokers.memory.broker import MemoryBroker
 from amqpkit.declare.spec.format import PARTS, keys_of
+from amqpkit.testing.simulator import Simulator
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "examples").rglob("*.md"))
@@ -46,3 +48,28 @@ def test_its_links_lead_somewhere(page):
 def anchors(file: Path) -> set[str]:
     titles = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+TESTING = (ROOT / "docs" / "testing.md").read_text()
+FIRST = blocks((ROOT / "README.md").read_text(), "yaml")[0]
+
+
+@pytest.fixture
+def guide(tmp_path, monkeypatch):
+    """What the guide to testing defines, next to the README's first topology."""
+    monkeypatch.chdir(tmp_path)
+    Path("topology.yaml").write_text(FIRST)
+    (code,) = blocks(TESTING, "python")
+    namespace = {"__name__": "guide"}
+    exec(compile(code, "testing.md", "exec", dont_inherit=True), namespace)  # noqa: S102 - it is our own
+    return namespace
+
+
+@pytest.mark.parametrize("name", re.findall(r"^async def (test_\w+)", TESTING, re.MULTILINE))
+async def test_the_tests_of_the_guide_pass(name, guide):
+    await guide[name]()
+
+
+@pytest.mark.parametrize("verb", re.findall(r"`(?:broker\.)?([a-z]\w+)\(", TESTING.split("|---|---|")[1]))
+def test_what_the_guide_calls_is_there(verb):
+    assert any(hasattr(owner, verb) for owner in (Simulator, MemoryBroker))
