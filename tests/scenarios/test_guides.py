@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,10 @@ async def test_the_tests_of_the_guide_pass(name, guide):
 @pytest.mark.parametrize("verb", re.findall(r"`(?:broker\.)?([a-z]\w+)\(", TESTING.split("|---|---|")[1]))
 def test_what_the_guide_calls_is_there(verb):
     assert any(hasattr(owner, verb) for owner in (Simulator, MemoryBroker))
+
+
+def test_the_readme_names_every_extra():
+    (said,) = re.findall(r"^Extras: (.*?)\n\n", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    assert set(re.findall(r"`([a-z]+)`", said)) == set(extras) - {"sql", "uvloop"}
