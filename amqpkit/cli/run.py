@@ -56,8 +56,8 @@ async def run(  # noqa: PLR0913 - a command's options
     Parameters
     ----------
     target
-        MODULE or MODULE:NAME. A module stands for all Consumer classes in it; NAME is a Consumer class or instance, a
-        list of them, or a function that returns any of these.
+        MODULE or MODULE:NAME. A module stands for all Consumer classes that it defines; NAME is a Consumer class or
+        instance, a list of them, or a function that returns any of these.
     files
         Topology files, merged in order.
     prefetch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,10 @@ def test_the_readme_names_every_extra():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
     assert set(re.findall(r"`([a-z]+)`", said)) == set(extras) - {"sql", "uvloop"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_its_programs_import_is_there(page):
+    for code in blocks(page.read_text(), "python"):
+        for module, names in re.findall(r"^from (amqpkit[\w.]*) import (.+)$", code, re.MULTILINE):
+            assert all(hasattr(import_module(module), name) for name in names.split(", "))
