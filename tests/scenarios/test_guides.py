@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 import tomllib
 from importlib import import_module
@@ -9,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from amqpkit import load_topology
+from amqpkit import connect, load_topology
 from amqpkit.brokers.memory.broker import MemoryBroker
+from amqpkit.cli import main
 from amqpkit.declare.spec.format import PARTS, keys_of
+from amqpkit.model import Message, Properties
 from amqpkit.testing.simulator import Simulator
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +56,7 @@ def anchors(file: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+DEAD_LETTERS = (ROOT / "docs" / "dead-letters.md").read_text()
 TESTING = (ROOT / "docs" / "testing.md").read_text()
 FIRST = blocks((ROOT / "README.md").read_text(), "yaml")[0]
 
@@ -89,3 +94,41 @@ def test_what_its_programs_import_is_there(page):
     for code in blocks(page.read_text(), "python"):
         for module, names in re.findall(r"^from (amqpkit[\w.]*) import (.+)$", code, re.MULTILINE):
             assert all(hasattr(import_module(module), name) for name in names.split(", "))
+
+
+def keys(document: object) -> set[str]:
+    match document:
+        case dict():
+            return {*document, *(key for value in document.values() for key in keys(value))}
+        case list():
+            return {key for value in document for key in keys(value)}
+    return set()
+
+
+async def bury(url: str) -> None:
+    letter = Properties(message_id="m-1", headers={"amqpkit-fate": "permanent"})
+    async with connect(url) as transport:
+        await transport.publish("email.send.dlx", "email.send", Message(body=b"{}", properties=letter))
+
+
+def test_the_guide_names_every_key_that_dlq_prints(broker, tmp_path, capsys):
+    file = tmp_path / "topology.yaml"
+    file.write_text(FIRST)
+    assert main(["apply", str(file), "--yes", "--url", broker.url, "--api", broker.api]) == 0
+    asyncio.run(bury(broker.url))
+    capsys.readouterr()
+    guide = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", DEAD_LETTERS.split("## With --json")[1]))))
+    of_the_message = {"amqpkit", "message_id", "delivery_mode", "amqpkit-fate", "permanent"}
+    where = ["--url", broker.url, "--api", broker.api, "--json"]
+
+    for words in (
+        ["list", str(file)],
+        ["list", str(file), "--letters", "email.send"],
+        ["show", "email.send", "m-1", str(file)],
+        ["groups", "email.send", str(file)],
+        ["replay", "email.send", str(file), "--dry-run"],
+        ["discard", "email.send", str(file), "--dry-run", "--reason", "none"],
+    ):
+        assert main(["dlq", *words, *where]) == 0
+        said = keys(json.loads(capsys.readouterr().out))
+        assert {key for key in said - of_the_message if not key.startswith("x-")} <= guide, words

@@ -54,7 +54,7 @@ async def discard(  # noqa: PLR0913 - a command's options
     dry_run
         Only say how many would go.
     json_
-        Print one JSON document.
+        Print one JSON document, which docs/dead-letters.md describes.
     """
     grounds = Grounds(f"{_user()}@{socket.gethostname()}", reason)
     async with desk(files, connection, verb="discard") as here:

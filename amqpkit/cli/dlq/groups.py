@@ -37,7 +37,7 @@ async def groups(
     limit
         Letters that are looked at, from the head (default: all).
     json_
-        Print one JSON document.
+        Print one JSON document, which docs/dead-letters.md describes.
     """
     grouping = Grouping()
     async with desk(files, connection, verb="groups") as here:

@@ -43,7 +43,7 @@ async def import_(  # noqa: PLR0913 - a command's options
     skip
         Lines to pass over, to go on where an import ended.
     json_
-        Print one JSON document.
+        Print one JSON document, which docs/dead-letters.md describes.
     """
     speed, url = rate_of(rate), (connection or BrokerOptions()).broker()
     transport = AioTransport(url, name="amqpkit dlq import")

@@ -48,7 +48,7 @@ async def list_(
     limit
         Letters that are looked at (default: 200 of each queue; of one queue's letters all).
     json_
-        Print one JSON document.
+        Print one JSON document, which docs/dead-letters.md describes.
     """
     async with desk(files, connection, verb="list") as here:
         if letters is not None:

@@ -67,7 +67,7 @@ async def replay(  # noqa: PLR0913 - a command's options
     to_exchange
         To the exchange and key of the first publish, where every queue that is bound gets it again.
     json_
-        Print one JSON document.
+        Print one JSON document, which docs/dead-letters.md describes.
     """
     if to is not None and to_exchange:
         msg = "--to and --to-exchange are two places: give one"

@@ -63,7 +63,7 @@ async def show(
         Show the body, the errors and the traceback as they are, whatever is in them. Headers with a telling name stay
         hidden; `dlq export` has everything.
     json_
-        Print one JSON document.
+        Print one JSON document, which docs/dead-letters.md describes.
     """
     found = list[_Shown]()
     async with desk(files, connection, verb="show") as here:
