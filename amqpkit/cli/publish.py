@@ -61,7 +61,7 @@ async def publish(  # noqa: PLR0913 - a command's options
     body
         JSON; @file reads it from a file, - from standard input. Left out with --many.
     files
-        Topology files, merged in order.
+        Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     many
         A file with one body to a line (JSON Lines); - is standard input.
     resume

@@ -59,7 +59,7 @@ async def run(  # noqa: PLR0913 - a command's options
         MODULE or MODULE:NAME. A module stands for all Consumer classes that it defines; NAME is a Consumer class or
         instance, a list of them, or a function that returns any of these.
     files
-        Topology files, merged in order.
+        Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     prefetch
         Messages taken in advance, for every queue; beats the file.
     concurrency

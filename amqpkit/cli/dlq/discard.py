@@ -44,7 +44,7 @@ async def discard(  # noqa: PLR0913 - a command's options
     queue
         A work queue of the file (its dead letters are meant), or any queue on the broker.
     files
-        Topology files, merged in order.
+        Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     reason
         Why; stands in the audit file.
     audit

@@ -41,7 +41,7 @@ async def export(
     queue
         A work queue of the file (its dead letters are meant), or any queue on the broker.
     files
-        Topology files, merged in order.
+        Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     out
         A new file; without it standard output.
     limit

@@ -33,7 +33,7 @@ async def groups(
     queue
         A work queue of the file (its dead letters are meant), or any queue on the broker.
     files
-        Topology files, merged in order.
+        Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     limit
         Letters that are looked at, from the head (default: all).
     json_

@@ -41,7 +41,7 @@ async def list_(
     Parameters
     ----------
     files
-        Topology files, merged in order.
+        Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     letters
         List the letters of this queue instead, one a line: a work queue of the file, or any queue on the broker. The
         filters are for this. On a terminal the lines are cut to its width; in a pipe and with --json they are whole.

@@ -58,7 +58,7 @@ async def show(
         The message id, or the sha256: name of a letter that has none, as `dlq list --letters` and `dlq groups` say it;
         also as a narrow terminal has it, with … in it.
     files
-        Topology files, merged in order.
+        Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     body
         Show the body, the errors and the traceback as they are, whatever is in them. Headers with a telling name stay
         hidden; `dlq export` has everything.
