@@ -54,7 +54,7 @@ _COMMANDS: Final = (
 )
 _JUDGES: Final = frozenset(name for name, group, _ in _COMMANDS if group is _TOPOLOGY)
 """Commands that judge a topology and end; a worker lives for weeks, and its garbage must go."""
-_NESTED: Final = frozenset({"dlq"})
+_NESTED: Final = frozenset({"dlq", "export"})
 """Commands with verbs of their own, each in a package with a `build`."""
 
 

@@ -11,16 +11,24 @@ _FORMS: Final = (
     ("runbook", "Write a runbook for each dead-letter queue."),
 )
 
-export = App(
-    name="export",
-    help="Write definitions, AsyncAPI, alert rules or runbooks.",
-    help_format="markdown",
-    version_flags=(),
-    group_commands=Group("forms"),
-    default_parameter=Parameter(negative=()),
-    exit_on_error=False,
-    result_action="return_value",
-    suppress_keyboard_interrupt=False,
-)
-for _name, _text in _FORMS:
-    export.command(f"amqpkit.cli.export.{_name}:{_name}", name=_name, help=_text)
+
+def build(called: str | None = None) -> App:
+    """Build the app of the forms; as in the app above it, only the `called` one speaks for itself."""
+    app = App(
+        name="export",
+        help="Write definitions, AsyncAPI, alert rules or runbooks.",
+        help_format="markdown",
+        version_flags=(),
+        group_commands=Group("forms"),
+        default_parameter=Parameter(negative=()),
+        exit_on_error=False,
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    for name, text in _FORMS:
+        app.command(f"amqpkit.cli.export.{name}:{name}", name=name, help=None if name == called else text)
+    return app
+
+
+export: Final = build()
+"""For whoever asks for all commands, as the search for a mistyped one does."""

@@ -39,6 +39,8 @@ def asyncapi(  # noqa: PLR0913 - the command's options
     Every version of a payload that is locked is a message; without a schema a message has no payload, and stderr says
     so.
 
+    Exit codes: 0 written; 1 failed.
+
     Parameters
     ----------
     files

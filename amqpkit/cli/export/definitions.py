@@ -30,6 +30,8 @@ async def definitions(
     RabbitMQ imports into an empty vhost what is written here; over existing objects it changes nothing and says that
     all is well, which is what `amqpkit apply` is for.
 
+    Exit codes: 0 written; 1 failed.
+
     Parameters
     ----------
     files

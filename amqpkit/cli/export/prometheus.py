@@ -19,6 +19,8 @@ def prometheus(*files: Path, oldest: str = "10m", failure_rate: str = "20%", pat
     every work queue there is also: no consumer, an old message, a high failure rate. The metrics are those of
     `amqpkit run --metrics-port`.
 
+    Exit codes: 0 written; 1 failed.
+
     Parameters
     ----------
     files

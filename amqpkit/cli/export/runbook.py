@@ -18,6 +18,8 @@ def runbook(
 ) -> int:
     """Write a runbook for each dead-letter queue, as Markdown: owner, what each fate means, the commands to type.
 
+    Exit codes: 0 written; 1 failed.
+
     Parameters
     ----------
     files
