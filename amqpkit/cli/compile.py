@@ -19,6 +19,8 @@ def compile(  # noqa: A001 - the command's word
 ) -> int:
     """Print what RabbitMQ will be asked for, and what the work queues mean.
 
+    Exit codes: 0 printed; 1 the files have problems.
+
     Parameters
     ----------
     files

@@ -32,6 +32,8 @@ async def graph(
 ) -> int:
     """Draw a topology: messages, exchanges, queues, retry ladders, dead letters.
 
+    Exit codes: 0 drawn; 1 failed.
+
     Parameters
     ----------
     files

@@ -45,7 +45,7 @@ async def import_(
     force
         Let --out replace a file.
     json_
-        Print topology and notes as one JSON document.
+        Print one JSON document: format_version, topology, notes [{kind, subject, message}].
     connection
         Which broker; a user with the tag management and a permission of `^$` is enough.
     """

@@ -86,7 +86,8 @@ def compare(*modules: str, lock: Path = LOCK, json_: Annotated[bool, Parameter(n
     lock
         The folder of the locked schemas.
     json_
-        Print the findings as JSON.
+        Print one JSON document: ok, changes [{type, version, path, what, consumers, producers}], the last two as
+        {verdict, reason}.
     """
     code = _code(modules)
     findings = check(read_lock(lock), code)
