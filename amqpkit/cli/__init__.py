@@ -39,7 +39,7 @@ _COMMANDS: Final = (
     ("route", _TOPOLOGY, "Say which queues a message reaches, and why not the others."),
     ("graph", _TOPOLOGY, "Draw a topology: messages, exchanges, queues, retry ladders, dead letters."),
     ("plan", _TOPOLOGY, "Say what apply would change, what that risks and what stands in its way."),
-    ("apply", _TOPOLOGY, "Create on the broker what the topology declares and the broker lacks."),
+    ("apply", _TOPOLOGY, "Make the broker have what the topology declares, after a plan and a question."),
     ("drift", _TOPOLOGY, "Say in what the broker is not what the topology says."),
     ("import", _TOPOLOGY, "Write a topology file from a vhost or a definitions file."),
     ("migrate", _TOPOLOGY, "Change what RabbitMQ never changes on a live queue, and lose no message."),

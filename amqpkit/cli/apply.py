@@ -41,11 +41,11 @@ async def apply(
     yes: Annotated[bool, Parameter(negative=())] = False,
     json_: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Create on the broker what the topology declares and the broker lacks.
+    """Make the broker have what the topology declares, after a plan and a question.
 
-    Plans, shows the plan and asks. Policies that differ are overwritten. Where a queue or an exchange differs, or
-    somebody else's policy would rule over our queues, nothing at all is changed and you are told what can be done.
-    Nothing is deleted without --prune; applying twice changes nothing. Only one apply at a time runs in a vhost.
+    Policies that differ are overwritten. Where a queue or an exchange differs, or somebody else's policy would rule
+    over our queues, nothing at all is changed and you are told what can be done. Nothing is deleted without --prune;
+    applying twice changes nothing. Only one apply at a time runs in a vhost.
 
     Exit codes: 0 the broker has it all; 1 refused, failed or declined with nothing changed; 3 stopped on the way: what
     was made stays, and applying again does the rest.

@@ -26,7 +26,8 @@ class PlanOptions:
     Parameters
     ----------
     prune
-        Also delete what is within `owns` and in no file, unless it is in use or holds messages.
+        Also delete what is within `owns` (without that key: the names in the files) and in no file, unless it is in use
+        or holds messages.
     accept_policy
         Let this policy or operator policy of somebody else rule over our queues; may be given several times.
     """
