@@ -56,8 +56,10 @@ def anchors(file: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+STATUS = (ROOT / "docs" / "monitoring.md").read_text().split("## Status")[1]
 DEAD_LETTERS = (ROOT / "docs" / "dead-letters.md").read_text()
 TESTING = (ROOT / "docs" / "testing.md").read_text()
+OF_EVERY_DOCUMENT = {"format_version", "broker", "version", "cluster_name", "vhost", "unreachable"}
 FIRST = blocks((ROOT / "README.md").read_text(), "yaml")[0]
 
 
@@ -105,19 +107,23 @@ def keys(document: object) -> set[str]:
     return set()
 
 
+def named(page: str) -> set[str]:
+    return set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", page))))
+
+
 async def bury(url: str) -> None:
     letter = Properties(message_id="m-1", headers={"amqpkit-fate": "permanent"})
     async with connect(url) as transport:
         await transport.publish("email.send.dlx", "email.send", Message(body=b"{}", properties=letter))
 
 
-def test_the_guide_names_every_key_that_dlq_prints(broker, tmp_path, capsys):
+def test_the_guides_name_every_key_that_dlq_and_status_print(broker, tmp_path, capsys):
     file = tmp_path / "topology.yaml"
     file.write_text(FIRST)
     assert main(["apply", str(file), "--yes", "--url", broker.url, "--api", broker.api]) == 0
     asyncio.run(bury(broker.url))
     capsys.readouterr()
-    guide = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", DEAD_LETTERS.split("## With --json")[1]))))
+    guide = named(DEAD_LETTERS.split("## With --json")[1])
     of_the_message = {"amqpkit", "message_id", "delivery_mode", "amqpkit-fate", "permanent"}
     where = ["--url", broker.url, "--api", broker.api, "--json"]
 
@@ -132,3 +138,7 @@ def test_the_guide_names_every_key_that_dlq_prints(broker, tmp_path, capsys):
         assert main(["dlq", *words, *where]) == 0
         said = keys(json.loads(capsys.readouterr().out))
         assert {key for key in said - of_the_message if not key.startswith("x-")} <= guide, words
+
+    assert main(["status", str(file), *where]) == 0
+    delays_and_fates = {"10s", "1m", "10m", "permanent"}
+    assert keys(json.loads(capsys.readouterr().out)) - delays_and_fates - OF_EVERY_DOCUMENT <= named(STATUS)
