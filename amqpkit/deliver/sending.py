@@ -92,23 +92,24 @@ def sending(terms: Terms, now: float) -> Generator[Effect, Answer, End]:
         now, late = yield from _turn(terms.pace, now, deadline)
         if late is not None:
             return End(0, late)
-    error: PublishError | None = None
+    nacked: Nacked | None = None
     while True:
         if terms.gates:
             now, held = yield from _pass(terms, now, deadline)
             if held is not None:
-                return End(tries, error or held)
+                return End(tries, nacked or held)
         if now >= deadline:
-            return End(tries, error or PublishTimeout("nothing was left of its time when its turn came"))
+            return End(tries, nacked or PublishTimeout("nothing was left of its time when its turn came"))
         tries += 1
         now, error = yield Transmit(deadline - now, tries)
         if not isinstance(error, Nacked):
-            return End(tries, error)
+            return End(tries, _of_all_tries(nacked, error))
+        nacked = error
         for gate in terms.gates:
             gate.give_back(now)
         wait = terms.backoff(tries)
         if not terms.patient or now + wait >= deadline:
-            return End(tries, error)
+            return End(tries, nacked)
         now, _ = yield Wait(wait)
 
 
@@ -142,6 +143,11 @@ def _pass(terms: Terms, now: float, deadline: float) -> Generator[Effect, Answer
             for gate in terms.gates:
                 gate.take()
             return now, None
+
+
+def _of_all_tries(nacked: Nacked | None, last: PublishError | None) -> PublishError | None:
+    """Tell the last try's end, unless it was not sent: of a nacked one before it, other queues may have the message."""
+    return nacked if nacked is not None and isinstance(last, PublishTimeout) else last
 
 
 def _overloaded(gate: Gate) -> Overloaded:

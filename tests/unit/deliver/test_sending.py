@@ -163,6 +163,19 @@ def test_a_nacked_message_that_is_held_later_is_told_as_nacked_since_copies_may_
     assert isinstance(end.error, Nacked)
 
 
+@pytest.mark.parametrize("error", [PublishTimeout("x"), BrokerBlocked("x")])
+def test_a_nacked_message_that_cannot_be_sent_again_is_told_as_nacked_since_copies_may_exist(
+    error: PublishError,
+) -> None:
+    nack = Nacked("full")
+    assert World(iter([nack, error])).run(Terms(timeout=5.0, backoff=always(0.1))) == End(2, nack)
+
+
+@pytest.mark.parametrize("error", [PublishUncertain("x"), Unroutable("x")])
+def test_what_became_of_the_last_try_is_told_when_it_says_more_than_a_nack(error: PublishError) -> None:
+    assert World(iter([Nacked("full"), error])).run(Terms(timeout=5.0, backoff=always(0.1))) == End(2, error)
+
+
 def test_the_pace_is_kept_and_a_turn_after_the_deadline_is_told_at_once() -> None:
     pace, starts = Pace(2.0), []
     for _ in range(3):
