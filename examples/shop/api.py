@@ -123,7 +123,8 @@ def later(error: PublishError) -> JSONResponse:
     """Answer that it is not done, when to come back, and under which id if it may be done after all."""
     seconds = error.retry_after if isinstance(error, Overloaded) else RETRY_AFTER
     answer: dict[str, object] = {"error": str(error), "stored": "no"}
-    if isinstance(error, PublishUncertain):
+    # of several queues behind an exchange one may have the copy that another refused
+    if isinstance(error, PublishUncertain) or (isinstance(error, Nacked) and error.exchange):
         answer |= {"stored": "unknown", "id": error.message_id}
     return JSONResponse(answer, status_code=503, headers={"Retry-After": str(math.ceil(seconds))})
 

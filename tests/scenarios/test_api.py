@@ -21,6 +21,8 @@ from examples.shop.api import TOPOLOGY, api
 from tests.containers.brokers import Broker
 
 EMAIL = {"to": "ann@example.com", "template": "welcome", "language": "en"}
+IMAGE = {"path": "a.png", "width": 100}
+LEAD = {"lead": "l-1", "company": "c-1"}
 CHARGE = {"invoice": "i-1", "card": "c-1", "cents": 500}
 
 
@@ -54,8 +56,12 @@ def topology(tmp_path: Path) -> Topology:
     return load_topology(TOPOLOGY, limits)
 
 
+def full(queue: str) -> Policy:
+    return Policy("full", f"^{queue}$", {"max-length": 0, "overflow": "reject-publish"}, priority=200)
+
+
 def fill(sim: Simulator, queue: str) -> None:
-    sim.broker.declare(Policy("full", f"^{queue}$", {"max-length": 0, "overflow": "reject-publish"}, priority=200))
+    sim.broker.declare(full(queue))
 
 
 async def test_a_job_is_taken_once_the_broker_has_it(topology: Topology) -> None:
@@ -108,8 +114,28 @@ async def test_a_full_queue_is_told_at_once(topology: Topology) -> None:
         await caller.post("/charges", json=CHARGE)  # a quorum queue takes one more than its limit
         begun = sim.clock.now()
         answer = await caller.post("/charges", json=CHARGE)
-        assert (answer.status_code, answer.headers["Retry-After"], answer.json()["stored"]) == (503, "5", "no")
+        assert (answer.status_code, answer.headers["Retry-After"], answer.json()["stored"]) == (503, "5", "unknown")
         assert sim.clock.now() == begun
+        fill(sim, "image.resize")
+        await caller.post("/images", json=IMAGE)
+        answer = await caller.post("/images", json=IMAGE)
+        assert (answer.status_code, answer.json()["stored"]) == (503, "no"), "no exchange is in between: nobody has it"
+
+
+async def test_of_an_event_that_one_full_queue_refused_the_other_has_a_copy_and_the_caller_is_not_told_no(
+    topology: Topology,
+) -> None:
+    async with shop(topology) as (sim, caller):
+        fill(sim, "lead.report")
+        await caller.post("/leads", json=LEAD)  # a quorum queue takes one more than its limit
+        answer = await caller.post("/leads", json=LEAD)
+        assert (answer.status_code, answer.json()["stored"]) == (503, "unknown")
+        known_by = answer.json()["id"]
+        assert sim.ledger()["lead.enrich"][1:] == [known_by]
+        sim.broker.purge("lead.report")
+        sim.broker.delete(full("lead.report"))
+        again = await caller.post("/leads", json=LEAD, headers={"Idempotency-Key": known_by})
+        assert (again.status_code, again.json()) == (202, {"id": known_by})
 
 
 async def test_in_an_alarm_a_caller_waits_two_seconds_and_nothing_is_stored(topology: Topology) -> None:
