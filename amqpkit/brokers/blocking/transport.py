@@ -30,7 +30,8 @@ class PikaTransport:
 
     Lost connections come back by themselves, and heartbeats are kept up while nobody publishes. After a fork the child
     begins afresh with its next publish; what was under way belongs to the parent. At exit what is under way gets two
-    seconds. `on_event` is called in the transport's own thread. URLs with their passwords are never logged or shown.
+    seconds. `on_event` is called in the transport's own thread, where nothing can be published. URLs with their
+    passwords are never logged or shown.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only settings, each with its default
@@ -92,16 +93,19 @@ class PikaTransport:
 
         The future is done when the broker has confirmed (and routed, if mandatory), or carries a PublishError.
         Its callbacks run in the transport's own thread and must be quick. `timeout` in seconds covers everything.
+        Raises RuntimeError in that thread, where whoever then waits would wait for himself.
         """
+        pump = self._running()
         parcel = _parcel(exchange, routing_key, message, mandatory=mandatory, deadline=time.monotonic() + timeout)
         if not parcel.future.done():
-            self._running().put(parcel)
+            pump.put(parcel)
         return parcel.future
 
     def depth(self, queue: str, *, timeout: float = 30.0) -> int:
         """How many messages are ready there, also during an alarm; raises QueueMissing, AccessRefused.
 
-        Raises ConnectionFailed when the broker does not answer within `timeout` seconds.
+        Raises ConnectionFailed when the broker does not answer within `timeout` seconds, RuntimeError in the
+        transport's own thread.
         """
         try:
             return self._running().ask(queue).result(timeout)
@@ -133,6 +137,9 @@ class PikaTransport:
                 if self._pump is None:
                     self._pump = self._start()
                 pump = self._pump
+        if pump.thread is threading.current_thread():
+            msg = "this is the transport's own thread, of its listeners and callbacks: publish and ask in another one"
+            raise RuntimeError(msg)
         return pump
 
     def _start(self, patience: float | None = None) -> Pump:
