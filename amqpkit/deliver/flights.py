@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from enum import Enum, auto
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -39,45 +40,61 @@ class Shared:
 
     def ask(self, gate: Gate, transport: BlockingTransport, seconds: float) -> None:
         """Wait for the answer of whoever asks about this queue already, or ask."""
-        with self.lock:
-            answered = self._asking.get(gate.queue)
-            if answered is None:
-                gate.asked()
-                mine = self._asking[gate.queue] = threading.Event()
-        if answered is not None:
-            if not answered.wait(seconds):
+        mine, depth = threading.Event(), None
+        asking = mine
+        try:
+            with self.lock:
+                asking = self._asking.setdefault(gate.queue, mine)
+                if asking is mine:
+                    gate.asked()
+            if asking is mine:
+                depth = transport.depth(gate.queue, timeout=seconds)
+            elif not asking.wait(seconds):
                 with self.lock:
                     gate.told(None, time.monotonic())
-            return
-        depth = None
-        try:
-            depth = transport.depth(gate.queue, timeout=seconds)
+                    if self._asking.get(gate.queue) is asking:
+                        del self._asking[gate.queue]  # it may never come, after an interrupt: the next asks anew
         except BrokerError:
             # Whatever is wrong, the publish itself meets it and has a name for it.
             depth = None
         finally:
-            with self.lock:
-                gate.told(depth, time.monotonic())
-                del self._asking[gate.queue]
-            mine.set()
+            if asking is mine:
+                with self.lock:
+                    gate.told(depth, time.monotonic())
+                    if self._asking.get(gate.queue) is mine:
+                        del self._asking[gate.queue]
+                mine.set()
+
+
+class Stage(Enum):
+    """How far a message has come."""
+
+    HELD = auto()
+    """It was not handed over yet."""
+    UNDER_WAY = auto()
+    """It was, or is just now; there is no answer yet."""
+    ANSWERED = auto()
+    """`error` says what came of its last try."""
 
 
 class Flight:
-    """One message on its way."""
+    """One message on its way; whatever moment an interrupt comes at, `given_up` has the truth of it."""
 
     __slots__ = (
         "begun",
         "deadline",
+        "end",
         "error",
         "flow",
         "lined_up",
         "order",
         "places",
         "said",
-        "sent",
+        "stage",
         "step",
         "tag",
         "tries",
+        "watched",
     )
 
     def __init__(self, order: Order, terms: Terms, tag: int) -> None:
@@ -87,9 +104,11 @@ class Flight:
         self.flow: Generator[Effect, Answer, End] = sending(terms, self.begun)
         self.places: Places
         self.said: Said
-        self.lined_up = self.sent = False
+        self.lined_up = self.watched = False
         self.step, self.tries, self.deadline = 0, 0, 0.0
+        self.stage = Stage.HELD
         self.error: PublishError | None = None
+        self.end: End | None = None
 
     # Methods, where closures would do: each of those would be a cycle, left to the garbage collector.
 
@@ -100,14 +119,22 @@ class Flight:
     def answered(self, future: Future[None]) -> None:
         """Hear, in the transport's thread, what came of it."""
         self.error = future.exception()  # type: ignore[assignment] # a transport's future carries no other
-        self.places.leave()
+        self.stage = Stage.ANSWERED
+        self.places.leave(self.granted)
         self.said.put((self, False))
 
     def given_up(self) -> End:
         """Say how it stands when its caller waits no longer."""
-        if self.sent:
-            return End(self.tries, named(PublishUncertain("the wait for its confirm was given up"), self.order))
-        return End(self.tries, named(self.error or PublishTimeout("it was given up before it was sent"), self.order))
+        if self.end is not None:
+            return self.end
+        match self.stage:
+            case Stage.HELD:
+                error: PublishError | None = PublishTimeout("it was given up before it was sent")
+            case Stage.UNDER_WAY:
+                error = PublishUncertain("the wait for its confirm was given up")
+            case Stage.ANSWERED:
+                error = self.error
+        return End(self.tries, error and named(error, self.order))
 
 
 class Flights:
@@ -147,11 +174,17 @@ class Flights:
         self._ring()
 
     def give_up(self) -> None:
-        """Wait no longer for any: what was sent may be stored."""
+        """Wait no longer for any: what was sent may be stored.
+
+        An end that an interrupt kept from being told, or from being told to all, is told now; perhaps once more.
+        """
+        places = self._shared.places
         for flight in list(self._flying):
-            if flight.lined_up and not self._shared.places.withdraw(flight.granted):
-                self._shared.places.leave()  # it was given to us just now
-            self._land(flight, flight.given_up())
+            on_its_way = flight.stage is Stage.UNDER_WAY and flight.watched  # its answer gives the place back
+            if not on_its_way and not places.withdraw(flight.granted):
+                places.leave(flight.granted)
+            del self._flying[flight]
+            self._on_end(flight, flight.given_up())
 
     # --- one message --------------------------------------------------------------------------
 
@@ -183,11 +216,11 @@ class Flights:
             self._set_timer(flight, flight.deadline)
 
     def _transmit(self, flight: Flight) -> None:
-        order, places = flight.order, self._shared.places
-        flight.lined_up = False
+        order, flight.lined_up, flight.watched = flight.order, False, False
         flight.step += 1
         if flight.tries > 1 and (event := second_copy(order, flight.tries)) is not None:
             self._on_event(event)
+        flight.stage = Stage.UNDER_WAY  # before it is: an interrupt in between must not call it unsent
         try:
             future = self._transport.publish(
                 order.exchange,
@@ -196,13 +229,12 @@ class Flights:
                 mandatory=order.mandatory,
                 timeout=max(0.0, flight.deadline - time.monotonic()),
             )
-        except BaseException:
-            places.leave()
+        except Exception:  # it was not taken; after an interrupt it may have been, and goes on flying
+            self._shared.places.leave(flight.granted)
             del self._flying[flight]
             raise
-        flight.sent = True
-
         future.add_done_callback(flight.answered)
+        flight.watched = True
 
     def _hear(self, flight: Flight, granted: bool) -> None:  # noqa: FBT001 - what comes out of the queue
         if flight not in self._flying:
@@ -210,14 +242,14 @@ class Flights:
         if granted:
             self._transmit(flight)
             return
-        flight.sent = False
         if isinstance(flight.error, Nacked):
             self._shared.nacked_at = time.monotonic()
         self._go(flight, (time.monotonic(), flight.error))
 
     def _land(self, flight: Flight, end: End) -> None:
-        del self._flying[flight]
+        flight.end = end  # an interrupt from here on does not keep it from being told
         self._on_end(flight, end)
+        del self._flying[flight]
 
     # --- time ---------------------------------------------------------------------------------
 

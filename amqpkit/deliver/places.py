@@ -6,19 +6,28 @@ from collections.abc import Callable
 
 
 class Places:
-    """So many places; who finds none leaves word and is told, in whatever thread gives one back."""
+    """So many places; who finds none leaves word and is told, in whatever thread gives one back.
+
+    Whoever asks is known by the callable that he leaves: so a place can be given back twice without harm.
+    """
 
     def __init__(self, size: int) -> None:
         """Begin empty."""
-        self.size, self.taken = size, 0
+        self.size = size
         self._lock = threading.Lock()
+        self._holders: set[Callable[[], None]] = set()
         self._line: deque[Callable[[], None]] = deque()
+
+    @property
+    def taken(self) -> int:
+        """How many are taken."""
+        return len(self._holders)
 
     def enter(self, granted: Callable[[], None]) -> bool:
         """Take a place, or (False) get in line: `granted` is then called, once, with the place taken for you."""
         with self._lock:
-            if self.taken < self.size and not self._line:
-                self.taken += 1
+            if len(self._holders) < self.size and not self._line:
+                self._holders.add(granted)
                 return True
             self._line.append(granted)
             return False
@@ -32,11 +41,13 @@ class Places:
                 return False
             return True
 
-    def leave(self) -> None:
-        """Give a place back: to the first in the line, if anybody is."""
+    def leave(self, granted: Callable[[], None]) -> None:
+        """Give a place back, to the first in the line, if anybody is; nothing when it was given back before."""
+        heirs: list[Callable[[], None]] = []
         with self._lock:
-            granted = self._line.popleft() if self._line else None
-            if granted is None:
-                self.taken -= 1
-        if granted is not None:
-            granted()
+            self._holders.discard(granted)
+            while self._line and len(self._holders) < self.size:
+                heirs.append(self._line.popleft())
+                self._holders.add(heirs[-1])
+        for heir in heirs:
+            heir()

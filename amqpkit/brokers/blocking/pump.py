@@ -67,7 +67,12 @@ class Pump:
         elif not self._woken:
             # One wake-up for all that come before the loop has turned.
             self._woken = True
-            self._loop.add_callback_threadsafe(self._drain)
+            try:
+                self._loop.add_callback_threadsafe(self._drain)
+            except BaseException:  # an interrupt: nobody else would wake it, now or later
+                self._woken = False
+                self._loop.add_callback_threadsafe(self._drain)
+                raise
 
     def ask(self, queue: str) -> Future[int]:
         """Hand over a question."""

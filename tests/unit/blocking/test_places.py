@@ -3,17 +3,30 @@
 from amqpkit.deliver.places import Places
 
 
+class Waiter:
+    """Somebody who wants a place."""
+
+    def __init__(self, told, name):
+        self.told, self.name = told, name
+
+    def granted(self):
+        self.told.append(self.name)
+
+
+def waiters(told, names):
+    return [Waiter(told, name) for name in names]
+
+
 def test_who_finds_no_place_is_told_in_order():
     places, told = Places(2), []
-    assert places.enter(lambda: told.append("a"))
-    assert places.enter(lambda: told.append("b"))
-    assert not places.enter(lambda: told.append("c"))
-    assert not places.enter(lambda: told.append("d"))
+    a, b, c, d = waiters(told, "abcd")
+    assert places.enter(a.granted)
+    assert places.enter(b.granted)
+    assert not places.enter(c.granted)
+    assert not places.enter(d.granted)
 
-    places.leave()
-    places.leave()
-    places.leave()
-    places.leave()
+    for each in (b, a, c, d):
+        places.leave(each.granted)
 
     assert told == ["c", "d"]
     assert places.taken == 0
@@ -21,25 +34,36 @@ def test_who_finds_no_place_is_told_in_order():
 
 def test_who_has_left_the_line_is_not_told_and_takes_no_place():
     places, told = Places(1), []
-    places.enter(lambda: told.append("a"))
+    a, b = waiters(told, "ab")
+    places.enter(a.granted)
+    places.enter(b.granted)
 
-    def second():
-        told.append("b")
-
-    places.enter(second)
-
-    assert places.withdraw(second)
-    assert not places.withdraw(second)
-    places.leave()
+    assert places.withdraw(b.granted)
+    assert not places.withdraw(b.granted)
+    places.leave(a.granted)
     assert (told, places.taken) == ([], 0)
 
 
 def test_nobody_overtakes_the_line():
     places, told = Places(1), []
-    places.enter(lambda: None)
-    places.enter(lambda: told.append("first"))
+    a, b, c = waiters(told, "abc")
+    places.enter(a.granted)
+    places.enter(b.granted)
 
-    assert not places.enter(lambda: told.append("second"))
-    places.leave()
+    assert not places.enter(c.granted)
+    places.leave(a.granted)
 
-    assert told == ["first"]
+    assert told == ["b"]
+
+
+def test_a_place_given_back_twice_is_one_place():
+    places, told = Places(1), []
+    a, b, c = waiters(told, "abc")
+    places.enter(a.granted)
+    places.enter(b.granted)
+    places.enter(c.granted)
+
+    places.leave(a.granted)
+    places.leave(a.granted)
+
+    assert (told, places.taken) == (["b"], 1)

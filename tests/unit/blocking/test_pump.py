@@ -56,3 +56,19 @@ def test_after_its_end_everything_is_answered_at_once(pump):
     assert isinstance(late.future.exception(1), PublishTimeout)
     with pytest.raises(ConnectionFailed):
         pump.ask("q").result(1)
+
+
+def test_an_interrupt_while_it_is_woken_leaves_it_awake(pump, monkeypatch):
+    calls = []
+
+    def wake(callback):
+        calls.append(callback)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pump._loop, "add_callback_threadsafe", wake)
+    with pytest.raises(KeyboardInterrupt):
+        pump.put(parcel())
+    pump.put(parcel())
+
+    assert len(calls) == 3, "once for the first, again after the interrupt, and for the second"
