@@ -26,6 +26,8 @@ Said = SimpleQueue[tuple["Flight", bool]]
 """What a flight has heard: that it has a place in the window, or (false) that its answer is there."""
 _SWEEP: Final = 1000
 """So many timers may be left over from earlier steps."""
+_LONGEST: Final = 3600.0
+"""Seconds of one wait: a deadline may be farther away than the system can count."""
 
 
 class Shared:
@@ -159,7 +161,7 @@ class Flights:
 
     def wait(self, most: float | None = None) -> None:
         """Wait until something has happened to one of them, `most` seconds at the most."""
-        seconds = None if not self._timers else max(0.0, self._timers[0][0] - time.monotonic())
+        seconds = None if not self._timers else min(_LONGEST, max(0.0, self._timers[0][0] - time.monotonic()))
         if most is not None:
             seconds = most if seconds is None else min(most, seconds)
         try:

@@ -110,7 +110,7 @@ class MemoryBlockingTransport:
             self._waiting.append(publish)
             self._flush()
             if not publish.future.done():
-                publish.timer = threading.Timer(timeout, self._expire, (publish, timeout))
+                publish.timer = threading.Timer(min(timeout, threading.TIMEOUT_MAX), self._expire, (publish, timeout))
                 publish.timer.daemon = True
                 publish.timer.start()
         return publish.future

@@ -1,5 +1,6 @@
 """The blocking publisher on the broker in memory: what its flow does with window, brakes, deadlines and threads."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -58,6 +59,21 @@ def test_settings_that_mean_nothing_are_refused(world):
     for wrong in ({"timeout": 0}, {"window": 0}, {"rate": -1.0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             world.publisher(**wrong)
+
+
+def test_a_deadline_may_be_as_far_away_as_one_likes(world):
+    world.broker.hold_confirms()
+    publisher, ends = world.publisher(window=1, timeout=math.inf), []
+    threads = [threading.Thread(target=lambda: ends.append(publisher.publish(Plain())), daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    until(lambda: publisher.pressure == 1.0)
+    line = publisher._here.shared.places._line
+    until(lambda: len(line) == 2 or not all(thread.is_alive() for thread in threads))
+    world.broker.release_confirms()
+    for thread in threads:
+        thread.join(10)
+    assert len(ends) == 3
 
 
 # --- many -------------------------------------------------------------------------------------
