@@ -123,11 +123,14 @@ class Outbox:
 
     async def close(self) -> None:
         """Give what is under way a moment, then tell everybody how it stands."""
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(CLOSE_GRACE):
                 while self._moves:
                     self._stirred.clear()
                     await self._stirred.wait()
+        except TimeoutError:
+            if self._session.standing is not None:
+                self._session.standing.deaf.set()
         self._closed = "the transport is closed"
         if self._keeper is not None:
             await stop(self._keeper)

@@ -6,7 +6,7 @@ declaration and reopens a failing channel without any delay (896 times in 3 s, m
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tenacity
@@ -26,8 +26,8 @@ from amqpkit.ports import BrokerInfo, Clock
 
 CLOSE_TIMEOUT = 5.0
 """For a polite goodbye; a broker that is stuck gets no longer one."""
-BLOCKED_CLOSE_TIMEOUT = 0.5
-"""For one to a broker in an alarm: it reads nothing from this connection."""
+DEAF_CLOSE_TIMEOUT = 0.5
+"""For one to a broker that does not read from this connection: in an alarm, or stuck, as the last words show."""
 ASIDES = 8
 """Channels for short questions that may be open at once."""
 
@@ -57,6 +57,8 @@ class Link:
     alarm: Alarm
     asides: asyncio.Semaphore
     """Places for channels that come and go; at its 2,047th channel the broker ends a connection (measured)."""
+    deaf: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the broker has left a goodbye, or the last messages, without an answer: it would answer none."""
 
     @property
     def server(self) -> dict[str, Any]:
@@ -76,7 +78,7 @@ class Link:
     @property
     def goodbye(self) -> float:
         """Seconds that a polite end of this connection, or of a channel on it, may take."""
-        return BLOCKED_CLOSE_TIMEOUT if self.alarm.blocked else CLOSE_TIMEOUT
+        return DEAF_CLOSE_TIMEOUT if self.alarm.blocked or self.deaf.is_set() else CLOSE_TIMEOUT
 
     @property
     def _underlay(self) -> Any:

@@ -44,6 +44,7 @@ class AioTransport:
         self._subscriptions: list[AioSubscription] = []
         self._opening = asyncio.Lock()
         self._broker: BrokerInfo | None = None
+        self._closed = False
 
     @property
     def broker(self) -> BrokerInfo:
@@ -60,6 +61,7 @@ class AioTransport:
 
     async def open(self) -> None:
         """Connect to publish; raises AccessRefused at once, ConnectionFailed when nobody answers within the timeout."""
+        self._closed = False
         link = await self._publishing.open()
         self._broker = link.info
         self._outbox = Outbox(self._publishing, self._clock)
@@ -100,17 +102,30 @@ class AioTransport:
 
     async def close(self) -> None:
         """Close the connections; unconfirmed publishes become PublishUncertain."""
-        await asyncio.gather(*(subscription.close() for subscription in self._subscriptions))
+        self._closed = True
+        subscriptions, self._subscriptions = self._subscriptions, []
+        await asyncio.gather(*(subscription.close() for subscription in subscriptions))
+        await asyncio.gather(self._close_publishing(), self._close_consuming())
+
+    async def _close_publishing(self) -> None:
         if self._outbox is not None:
             await self._outbox.close()
-        for session in (self._consuming, self._publishing):
-            if session is not None:
-                await session.close()
+        await self._publishing.close()
+
+    async def _close_consuming(self) -> None:
+        consuming, self._consuming = self._consuming, None
+        if consuming is not None:
+            await consuming.close()
 
     async def _consuming_session(self) -> Session:
         async with self._opening:
-            if self._consuming is None:
+            if self._consuming is None and not self._closed:
                 session = Session("consume", self._address, self._on_event, self._clock)
                 await session.open()
                 self._consuming = session
+                if self._closed:  # meanwhile: nobody else would close it
+                    await self._close_consuming()
+            if self._consuming is None:
+                msg = "the transport is closed"
+                raise ConnectionFailed(msg)
             return self._consuming

@@ -138,8 +138,11 @@ class Channel:
         """Close it politely, unless it is lost or the broker is stuck."""
         self.end(Loss(0, "closed"))
         with suppress(*faults.TROUBLE):
-            async with asyncio.timeout(self._link.goodbye):
-                await self._outer.close()
+            try:
+                async with asyncio.timeout(self._link.goodbye):
+                    await self._outer.close()
+            except TimeoutError:
+                self._link.deaf.set()
 
     @guarded
     async def has_exchange(self, name: str) -> bool:
