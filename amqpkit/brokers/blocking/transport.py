@@ -77,7 +77,7 @@ class PikaTransport:
     def open(self) -> None:
         """Connect; raises AccessRefused at once, ConnectionFailed when nobody answers within the timeout."""
         with self._lock:
-            if self._pump is None:
+            if self._pump is None or self._pump.over_because is not None:  # closed, or refused since
                 self._pump = self._start(self._address.timeout)
             pump = self._pump
         try:

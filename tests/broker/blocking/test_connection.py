@@ -146,6 +146,15 @@ def test_a_depth_that_nobody_answers_is_given_up_in_time(broker: Broker):
         proxy.cut()
 
 
+def test_a_closed_one_can_be_opened_again(rig: Rig):
+    rig.queue("q")
+    for n in range(2):
+        with rig.transport as transport:
+            assert transport.publish("", "q", message(message_id=f"m-{n}")).exception() is None
+        assert isinstance(transport.publish("", "q", message()).exception(), PublishTimeout)
+    assert rig.taken("q", 2) == ["m-0", "m-1"]
+
+
 # --- an alarm (case 303), a lower limit (case 309): one container, which takes its time to start ---
 
 
