@@ -136,14 +136,25 @@ class Session:
 
     async def open(self) -> Link:
         """Connect, trying until the timeout; raises AccessRefused at once, ConnectionFailed in the end."""
+        last: BaseException | None = None
+
+        def note(state: tenacity.RetryCallState) -> None:
+            nonlocal last
+            last = state.outcome.exception() if state.outcome else None
+
         attempts = tenacity.AsyncRetrying(
             wait=tenacity.wait_random_exponential(multiplier=0.1, max=2),
-            stop=tenacity.stop_after_delay(self._address.timeout),
             retry=tenacity.retry_if_exception_type(ConnectionFailed),
+            before_sleep=note,
             sleep=self._clock.sleep,
             reraise=True,
         )
-        link: Link = await attempts(connect, self._address)
+        try:
+            async with asyncio.timeout(self._address.timeout):
+                link: Link = await attempts(connect, self._address)
+        except TimeoutError:
+            where = self._address.url.location
+            raise last or ConnectionFailed(f"the broker at {where} does not answer") from None
         self._stands(link)
         self._keeper = asyncio.create_task(self._keep(link), name=f"amqpkit {self._purpose} session")
         self._keeper.add_done_callback(self._note_crash)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
@@ -18,6 +19,8 @@ GOODBYE: Final = 2.0
 """Seconds for a polite end; a broker that is stuck gets no longer one."""
 _FIRST: Final = tenacity.wait_random_exponential(multiplier=0.1, max=2)
 """Whoever waits for the first connection is there and impatient."""
+_LAST: Final = 0.1
+"""Seconds that one try must have at least."""
 
 
 class SystemNow:
@@ -105,13 +108,15 @@ class Session:
             return
         place = self._address.url
         reason = faults.connecting(error, str(place.location), place.vhost, place.location.user)
-        impatient = self._patience is not None
-        wait = (self._first if impatient else self._backoff).down(was_up=False)
-        if isinstance(reason, AccessRefused) or (impatient and time.monotonic() + wait > (self._patience or 0.0)):
+        left = self._left
+        if isinstance(reason, AccessRefused) or (left is not None and left <= _LAST):
             self._user.over(reason)
             return
-        if not impatient:
+        if left is None:
+            wait = self._backoff.down(was_up=False)
             self._on_event(ConnectionLost(self._purpose, str(reason), wait))
+        else:
+            wait = min(self._first.down(was_up=False), left / 2)  # so that another try has time
         self._timer = self._loop.call_later(wait, self._connect)
 
     def ended(self, _wire: Wire, cause: Loss) -> None:
@@ -132,8 +137,14 @@ class Session:
             self._user.unblocked()
 
     def _connect(self) -> None:
-        self._timer = None
-        self._wire = Wire(self._address, self._purpose, self._loop, self)
+        self._timer, left = None, self._left
+        address = self._address if left is None else replace(self._address, timeout=max(left, _LAST))
+        self._wire = Wire(address, self._purpose, self._loop, self)
+
+    @property
+    def _left(self) -> float | None:
+        """Seconds that are left to whoever waits for the first connection, if anybody does."""
+        return None if self._patience is None else self._patience - time.monotonic()
 
     def _end(self) -> None:
         if self._timer is not None:
