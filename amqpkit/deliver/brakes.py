@@ -11,6 +11,10 @@ REOPEN: Final = 0.8
 """A gate that has shut opens again at this share of its limit, as a full quorum queue does (measured)."""
 NEAR: Final = 0.5
 """From this share of the limit on others may fill the queue before we would look again: look more often."""
+SHARE: Final = 0.05
+"""How much of the limit is let through, at most, before we look again: others fill the queue too."""
+AT_LEAST: Final = 50
+"""But so many messages: each look takes a round trip to the broker."""
 FRESH_FAR: Final = 5.0
 FRESH_NEAR: Final = 1.0
 ASK_AGAIN: Final = 0.5
@@ -35,13 +39,13 @@ class Gate:
     """One queue and its `limits.depth`: shut at the limit, open again at 80 % of it.
 
     Between two looks at the queue it counts what was let through, as if nobody consumed: so a lone publisher passes
-    the limit by no more than what it has under way.
+    the limit by no more than what it has under way, and several by 5 % of it each besides, or 50 messages.
     """
 
     def __init__(self, queue: str, limit: int) -> None:
         """Know nothing yet; `limit` in messages."""
         self.queue, self.limit = queue, limit
-        self.depth = 0
+        self.depth, self._allowed = 0, limit
         self._taken = self._known = 0
         self._look_at = float("-inf")
         self._seen_at: float | None = None
@@ -52,7 +56,7 @@ class Gate:
         """Say whether a message may pass."""
         if self.shut:
             return Look.SHUT if now < self._look_at else Look.ASK
-        if now >= self._look_at or self.depth + self._taken >= self.limit:
+        if now >= self._look_at or self._taken >= self._allowed:
             return Look.ASK
         return Look.PASS
 
@@ -74,10 +78,12 @@ class Gate:
         self._taken, self._known = max(0, self._taken - self._known), 0
         if depth is None:
             self.shut, self.depth, self._look_at, self._seen_at = False, 0, now + UNKNOWN, None
+            self._allowed = self.limit
             return
         if self._seen_at is not None and now > self._seen_at:
             self._fallen = (self.depth - depth) / (now - self._seen_at)
         self.depth, self._seen_at = depth, now
+        self._allowed = min(self.limit - depth, max(int(SHARE * self.limit), AT_LEAST))
         self.shut = depth > REOPEN * self.limit if self.shut else depth >= self.limit
         fresh = FRESH_NEAR if depth >= NEAR * self.limit else FRESH_FAR
         self._look_at = now + (ASK_AGAIN if self.shut else fresh)

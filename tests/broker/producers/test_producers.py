@@ -45,6 +45,15 @@ async def test_a_gated_queue_gets_its_limit_and_at_most_a_window_more(make: Make
     assert producer.pressure == 1.0
 
 
+async def test_producers_that_fill_a_gated_queue_together_stop_a_little_above_its_limit(make: Make, broker: Broker):
+    producers = [await make(overload="fail", timeout=20.0) for _ in range(3)]
+    many = [producer.publish_many(Gated(n=n) for n in range(3000)) for producer in producers]
+    outcomes = [outcome for each in await asyncio.gather(*many) for outcome in each]
+    stored = await contents(broker, "gated")
+    assert sorted(stored) == sorted(outcome.message_id for outcome in outcomes if outcome.error is None)
+    assert 1000 <= len(stored) <= 1000 + 3 * 150
+
+
 async def test_who_waits_for_a_gated_queue_goes_on_when_it_is_emptied(make: Make, broker: Broker):
     producer = await make(timeout=20.0)
     await producer.publish_many(Gated(n=n) for n in range(1000))

@@ -48,6 +48,26 @@ def test_what_was_let_through_counts_until_the_next_look() -> None:
     assert gate.look(0.0) is Look.ASK
 
 
+@pytest.mark.parametrize(("publishers", "most"), [(1, 1000), (3, 1150), (10, 1500)])
+def test_several_that_fill_a_queue_at_once_look_again_before_each_of_them_has_filled_it(
+    publishers: int, most: int
+) -> None:
+    gates, depth, looks = [Gate("q", 1000) for _ in range(publishers)], 0, 0
+    while gates:
+        for gate in tuple(gates):
+            if gate.look(0.0) is Look.ASK:
+                looks += 1
+                gate.asked()
+                gate.told(depth, 0.0)
+            if gate.shut:
+                gates.remove(gate)
+            else:
+                gate.take()
+                depth += 1
+    assert 1000 <= depth <= most
+    assert looks <= 22 * publishers, "it is cheap all the same"
+
+
 def test_a_gate_shuts_at_the_limit_and_opens_at_80_percent() -> None:
     gate = seen(99)
     assert not gate.shut

