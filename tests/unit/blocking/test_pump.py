@@ -16,7 +16,9 @@ from amqpkit.model import Message
 
 @pytest.fixture
 def pump():
-    return Pump(Address(BrokerURL.parse("amqp://127.0.0.1:1"), "test", 10, 1.0), 500, ignore)
+    pump = Pump(Address(BrokerURL.parse("amqp://127.0.0.1:1"), "test", 10, 1.0), 500, ignore)
+    yield pump
+    pump.disown()
 
 
 def parcel():
