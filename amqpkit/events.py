@@ -141,6 +141,14 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class DepthUnknown:
+    """A queue with `limits.depth` cannot be asked how deep it is, and holds no publisher until it can; told once."""
+
+    queue: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tracked:
     """Something happened to a job, a message whose payload class says `track=True`; its input is redacted and short."""
 
@@ -190,6 +198,7 @@ Event = (
     | BadHeader
     | NoKey
     | Published
+    | DepthUnknown
     | Tracked
     | Connected
     | ConnectionLost

@@ -49,7 +49,7 @@ class Gate:
         self._taken = self._known = 0
         self._look_at = float("-inf")
         self._seen_at: float | None = None
-        self.shut = False
+        self.shut = self._unknown = False
         self._fallen = 0.0
 
     def look(self, now: float) -> Look:
@@ -73,13 +73,17 @@ class Gate:
         """A question is on its way: its answer knows of what was let through until now, and of nothing after."""
         self._known = self._taken
 
-    def told(self, depth: int | None, now: float) -> None:
-        """Take the answer; None when the queue could not be asked, which lets messages pass for a moment."""
+    def told(self, depth: int | None, now: float) -> bool:
+        """Take the answer; None when the queue could not be asked, which lets messages pass for a moment.
+
+        Says whether that is news: it could be asked before, or never was.
+        """
         self._taken, self._known = max(0, self._taken - self._known), 0
+        is_news, self._unknown = depth is None and not self._unknown, depth is None
         if depth is None:
             self.shut, self.depth, self._look_at, self._seen_at = False, 0, now + UNKNOWN, None
             self._allowed = self.limit
-            return
+            return is_news
         if self._seen_at is not None and now > self._seen_at:
             self._fallen = (self.depth - depth) / (now - self._seen_at)
         self.depth, self._seen_at = depth, now
@@ -87,6 +91,7 @@ class Gate:
         self.shut = depth > REOPEN * self.limit if self.shut else depth >= self.limit
         fresh = FRESH_NEAR if depth >= NEAR * self.limit else FRESH_FAR
         self._look_at = now + (ASK_AGAIN if self.shut else fresh)
+        return False
 
     def opens_in(self, now: float) -> float:
         """Seconds until it is worth another question."""

@@ -18,7 +18,7 @@ from amqpkit.deliver.outgoing import Order, named, second_copy
 from amqpkit.deliver.places import Places
 from amqpkit.deliver.sending import Answer, AskDepth, Effect, End, Terms, Transmit, Wait, sending
 from amqpkit.errors import BrokerBlocked, BrokerError, Nacked, PublishError, PublishTimeout, PublishUncertain
-from amqpkit.events import OnEvent
+from amqpkit.events import DepthUnknown, OnEvent
 from amqpkit.ports import BlockingTransport
 
 OnEnd = Callable[["Flight", End], None]
@@ -40,9 +40,13 @@ class Shared:
         self.nacked_at: float | None = None
         self._asking: dict[str, threading.Event] = {}
 
-    def ask(self, gate: Gate, transport: BlockingTransport, seconds: float) -> None:
-        """Wait for the answer of whoever asks about this queue already, or ask."""
-        mine, depth = threading.Event(), None
+    def ask(self, gate: Gate, transport: BlockingTransport, seconds: float) -> str | None:
+        """Wait for the answer of whoever asks about this queue already, or ask.
+
+        Says why there is none, if that is news. Whatever is wrong with the broker, the publish itself meets it and has
+        a name for it.
+        """
+        mine, depth, reason, is_news = threading.Event(), None, "", False
         asking = mine
         try:
             with self.lock:
@@ -52,20 +56,21 @@ class Shared:
             if asking is mine:
                 depth = transport.depth(gate.queue, timeout=seconds)
             elif not asking.wait(seconds):
+                reason = f"no answer within {seconds:g} s"
                 with self.lock:
-                    gate.told(None, time.monotonic())
+                    is_news = gate.told(None, time.monotonic())
                     if self._asking.get(gate.queue) is asking:
                         del self._asking[gate.queue]  # it may never come, after an interrupt: the next asks anew
-        except BrokerError:
-            # Whatever is wrong, the publish itself meets it and has a name for it.
-            depth = None
+        except BrokerError as error:
+            reason = str(error)
         finally:
             if asking is mine:
                 with self.lock:
-                    gate.told(depth, time.monotonic())
+                    is_news = gate.told(depth, time.monotonic())
                     if self._asking.get(gate.queue) is mine:
                         del self._asking[gate.queue]
                 mine.set()
+        return reason if is_news else None
 
 
 class Stage(Enum):
@@ -202,7 +207,8 @@ class Flights:
             flight.step += 1
             if not isinstance(effect, AskDepth):
                 break
-            self._shared.ask(effect.gate, self._transport, effect.timeout)
+            if (reason := self._shared.ask(effect.gate, self._transport, effect.timeout)) is not None:
+                self._on_event(DepthUnknown(effect.gate.queue, reason))
             answer = (time.monotonic(), None)
         if isinstance(effect, Wait):
             self._set_timer(flight, time.monotonic() + effect.seconds)

@@ -25,7 +25,7 @@ from amqpkit.errors import (
     PublishTimeout,
     PublishUncertain,
 )
-from amqpkit.events import OnEvent, ignore
+from amqpkit.events import DepthUnknown, OnEvent, ignore
 from amqpkit.model import Topology
 from amqpkit.ports import Clock, Transport
 
@@ -273,16 +273,20 @@ class Publisher:
         finally:
             cancel()
         if late.done() and not question.done():
-            gate.told(None, self._now())
+            self._cannot_ask(gate, f"no answer within {seconds:g} s")
 
     async def _question(self, gate: Gate) -> None:
         try:
             depth = await self._transport.depth(gate.queue)
-        except BrokerError:
-            # Whatever is wrong, the publish itself meets it and has a name for it.
-            gate.told(None, self._now())
+        except BrokerError as error:
+            # Whatever is wrong with the broker, the publish itself meets it and has a name for it.
+            self._cannot_ask(gate, str(error))
         else:
             gate.told(depth, self._now())
+
+    def _cannot_ask(self, gate: Gate, reason: str) -> None:
+        if gate.told(None, self._now()):
+            self._on_event(DepthUnknown(gate.queue, reason))
 
     def _terms(self, type: str, timeout: float | None, overload: Overload | None) -> Terms:  # noqa: A002 - AMQP's word
         usual = timeout is None and overload is None

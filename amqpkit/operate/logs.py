@@ -20,6 +20,7 @@ from amqpkit.events import (
     ConsumerLost,
     Consuming,
     CopyHeld,
+    DepthUnknown,
     DuplicateWindow,
     Event,
     Fate,
@@ -30,7 +31,17 @@ from amqpkit.events import (
     StoreDown,
 )
 
-_TROUBLE: Final = (CopyHeld, DuplicateWindow, StoreDown, ClaimLost, BadHeader, NoKey, ConnectionLost, ConsumerLost)
+_TROUBLE: Final = (
+    CopyHeld,
+    DuplicateWindow,
+    StoreDown,
+    ClaimLost,
+    BadHeader,
+    NoKey,
+    DepthUnknown,
+    ConnectionLost,
+    ConsumerLost,
+)
 _ENDS_ON_PLAN: Final = {Outcome.HANDLED, Outcome.SNOOZED, Outcome.DUPLICATE, Outcome.REQUEUED}
 
 

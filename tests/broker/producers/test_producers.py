@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from amqpkit.errors import MessageTooLarge, Nacked, Overloaded, PublishError, PublishUncertain
-from amqpkit.events import Fate
+from amqpkit.events import DepthUnknown, Event, Fate
 from amqpkit.testing.proxy import FaultProxy
+from tests.broker.aio.rig import with_user
 from tests.broker.producers.kinds import Producer
 from tests.broker.producers.rig import Flood, Gated, Plain, balance, contents, until
 from tests.containers.brokers import Broker
@@ -52,6 +53,26 @@ async def test_producers_that_fill_a_gated_queue_together_stop_a_little_above_it
     stored = await contents(broker, "gated")
     assert sorted(stored) == sorted(outcome.message_id for outcome in outcomes if outcome.error is None)
     assert 1000 <= len(stored) <= 1000 + 3 * 150
+
+
+async def test_a_limit_that_cannot_be_looked_at_holds_nobody_and_is_told_once(make: Make, broker: Broker):
+    name = f"once-{broker.vhost}"
+    user = f"users/{name}"
+    await asyncio.to_thread(broker.http, "PUT", user, {"password": "secret", "tags": ""})
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    await asyncio.to_thread(broker.http, "PUT", f"permissions/{broker.vhost}/{name}", everything)
+    # to publish takes one connection, and to ask another: the broker does not read from one that it has blocked
+    await asyncio.to_thread(broker.http, "PUT", f"user-limits/{name}/max-connections", {"value": 1})
+    try:
+        events: list[Event] = []
+        producer = await make(with_user(broker.url, name, "secret"), on_event=events.append, timeout=2.0)
+        for n in range(3):
+            await producer.publish(Gated(n=n))
+        unknown = [event for event in events if isinstance(event, DepthUnknown)]
+        assert [event.queue for event in unknown] == ["gated"]
+        assert unknown[0].reason
+    finally:
+        await asyncio.to_thread(broker.http, "DELETE", user)
 
 
 async def test_who_waits_for_a_gated_queue_goes_on_when_it_is_emptied(make: Make, broker: Broker):

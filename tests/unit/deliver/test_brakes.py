@@ -83,6 +83,11 @@ def test_a_queue_that_cannot_be_asked_is_no_longer_shut() -> None:
     assert gate.look(3.0) is Look.ASK
 
 
+def test_that_a_queue_cannot_be_asked_is_news_once_until_it_can() -> None:
+    gate = Gate("q", 100)
+    assert [gate.told(depth, 0.0) for depth in (None, None, 5, None, 5)] == [True, False, False, True, False]
+
+
 def test_how_long_to_stay_away_follows_from_how_fast_the_queue_drains() -> None:
     least, unknown, most = RETRY_AFTER
     gate = seen(200)
