@@ -39,7 +39,7 @@ class Gate:
     """One queue and its `limits.depth`: shut at the limit, open again at 80 % of it.
 
     Between two looks at the queue it counts what was let through, as if nobody consumed: so a lone publisher passes
-    the limit by no more than what it has under way, and several by 5 % of it each besides, or 50 messages.
+    the limit by no more than what it has under way, and each of several by that and 5 % of the limit, or 50 messages.
     """
 
     def __init__(self, queue: str, limit: int) -> None:
