@@ -2,14 +2,18 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol
 
 from amqpkit.cli.connect import Place
 from amqpkit.cli.planned import lines
+from amqpkit.cli.usage import UsageError
 from amqpkit.declare.plan import changes as judged
 from amqpkit.declare.plan.changes import Change
 from amqpkit.declare.plan.document import FORMAT, change_document, document
 from amqpkit.declare.plan.planning import Plan
+from amqpkit.errors import AmqpkitError, TopologyError
 from amqpkit.operate.refusals import ApplyFailed, Conflicts
 from amqpkit.operate.report import Report
 from amqpkit.ports import BrokerInfo
@@ -20,6 +24,12 @@ PARTLY: Final = 3
 
 class Face(Protocol):
     """What an apply says, and the exit code of each end."""
+
+    def ending(self) -> AbstractContextManager[None]:
+        """Surround the whole run: an error that ends it is told as this face tells, and raised on."""
+
+    def meet(self, place: Place, broker: BrokerInfo) -> None:
+        """The broker has answered."""
 
     def plan(self, planned: Plan) -> None:
         """Show what will be done."""
@@ -43,9 +53,17 @@ class Face(Protocol):
 class TextFace:
     """For people: the plan and the result on stdout, progress and trouble on stderr."""
 
-    def __init__(self, place: Place, broker: BrokerInfo) -> None:
-        self._place = f"{place} ({broker.cluster_name}, RabbitMQ {broker.version})"
+    def __init__(self) -> None:
+        self._place = ""
         self._total = self._done = 0
+
+    def ending(self) -> AbstractContextManager[None]:
+        """Leave the error to the command line, which says it on stderr."""
+        return nullcontext()
+
+    def meet(self, place: Place, broker: BrokerInfo) -> None:
+        """Know what to call the place."""
+        self._place = f"{place} ({broker.cluster_name}, RabbitMQ {broker.version})"
 
     def plan(self, planned: Plan) -> None:
         """Print the plan, unless there is nothing to do."""
@@ -101,10 +119,10 @@ class TextFace:
 class JsonFace:
     """For programs: one document on stdout, whatever the end; its shape is in the command's help."""
 
-    def __init__(self, place: Place, broker: BrokerInfo) -> None:
+    def __init__(self) -> None:
         self._document: dict[str, Any] = {
             "format_version": FORMAT,
-            "broker": {"version": broker.version, "cluster_name": broker.cluster_name, "vhost": place.vhost},
+            "broker": None,
             "outcome": "",
             "changes": [],
             "unchanged": 0,
@@ -113,6 +131,28 @@ class JsonFace:
             "errors": [],
         }
         self._changes: dict[str, dict[str, Any]] = {}
+        self._told = False
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Print an error that no other end has told; a wrong command line has no document."""
+        try:
+            yield
+        except UsageError:
+            raise
+        except AmqpkitError as error:
+            if not self._told:
+                done = any(change["done"] for change in self._changes.values())
+                self._print("partly-applied" if done else "failed", FAILED, errors=_sentences(error))
+            raise
+
+    def meet(self, place: Place, broker: BrokerInfo) -> None:
+        """Name the broker in the document."""
+        self._document["broker"] = {
+            "version": broker.version,
+            "cluster_name": broker.cluster_name,
+            "vhost": place.vhost,
+        }
 
     def plan(self, planned: Plan) -> None:
         """Keep the plan for the end."""
@@ -145,8 +185,13 @@ class JsonFace:
         return self._print("applied" if report.changed else "unchanged", 0, warnings=list(report.warnings))
 
     def _print(self, outcome: str, code: int, **more: object) -> int:
+        self._told = True
         print(json.dumps({**self._document, "outcome": outcome, **more}, indent=2, ensure_ascii=False))
         return code
+
+
+def _sentences(error: AmqpkitError) -> list[str]:
+    return [str(each) for each in error.problems] if isinstance(error, TopologyError) else [str(error)]
 
 
 def _code(error: ApplyFailed) -> int:

@@ -68,12 +68,26 @@ async def apply(
         declined, refused, failed, partly-applied), changes as in docs/plan-format.md, each with done, unchanged, kept,
         conflicts [{object, argument, wanted, actual, remedy}], warnings, errors.
     """
+    face: Face = JsonFace() if json_ else TextFace()
+    with face.ending():
+        return await _apply(files, connection, options, plan, yes=yes, face=face)
+
+
+async def _apply(  # noqa: PLR0913 - a command's options
+    files: tuple[Path, ...],
+    connection: AdminOptions | None,
+    options: PlanOptions | None,
+    plan: Path | None,
+    *,
+    yes: bool,
+    face: Face,
+) -> int:
     saved = _saved(plan, files, options) if plan else None
     topology = saved.topology if saved else _loaded(topology_files(files))
     wishes = saved.wishes if saved else (options or PlanOptions()).wishes
     place = (connection or AdminOptions()).place(topology.vhost)
     async with administered(place) as (admin, broker):
-        face: Face = JsonFace(place, broker) if json_ else TextFace(place, broker)
+        face.meet(place, broker)
         todo = _Todo(topology, wishes, saved, broker)
         with Waiting("asking the broker what is there"):
             planned = await todo.planned(admin)

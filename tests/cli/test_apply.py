@@ -122,6 +122,83 @@ def test_the_document_of_json(broker, capsys, file):
     assert (conflict["wanted"], conflict["actual"]) == ("topic", "fanout")
 
 
+def document_of(capsys):
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert document["format_version"] == "1.0"
+    assert all(line in err for error in document["errors"] for line in error.splitlines())
+    return document
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "error"),
+    [
+        ("version: 1\nwork_queues: 5\nqueues: 7\n", [], "topology.yaml:2:"),
+        (SMALL, ["--url", "amqp://u:p@127.0.0.1:1/"], "127.0.0.1:1"),
+        (
+            SMALL + "vhost: orders\n",
+            ["--url", "amqp://u:p@127.0.0.1:1/other"],
+            'the topology file is for vhost "orders"',
+        ),
+    ],
+)
+def test_an_error_before_the_broker_answers_is_a_document_too(capsys, file, text, arguments, error):
+    file.write_text(text)
+
+    assert main(["apply", str(file), "--yes", "--json", *arguments]) == 1
+    document = document_of(capsys)
+    assert (document["outcome"], document["broker"], document["changes"]) == ("failed", None, [])
+    assert error in document["errors"][0]
+
+
+def test_every_problem_of_the_files_is_an_error_of_the_document(capsys, file):
+    file.write_text("version: 1\nwork_queues: 5\nqueues: 7\n")
+
+    assert main(["apply", str(file), "--json"]) == 1
+    assert [each.partition(": ")[0].rpartition("topology.yaml")[2] for each in document_of(capsys)["errors"]] == [
+        ":2:14",
+        ":3:9",
+    ]
+
+
+def test_a_file_that_is_no_plan_is_a_document_too_and_a_wrong_command_line_is_none(capsys, file, tmp_path):
+    saved = tmp_path / "plan.json"
+    assert main(["apply", "--plan", str(saved), "--json"]) == 1
+    assert "cannot be read" in document_of(capsys)["errors"][0]
+    saved.write_text("{}")
+    assert main(["apply", "--plan", str(saved), "--json"]) == 1
+    assert "no plan of format" in document_of(capsys)["errors"][0]
+
+    assert main(["apply", str(file), "--plan", str(saved), "--json"]) == 64
+    assert capsys.readouterr().out == ""
+
+
+def test_a_missing_tag_a_held_lock_and_a_stale_plan_are_documents_too(broker, capsys, file, user, urls, tmp_path):
+    assert main(["apply", str(file), "--yes", "--json", *urls(user("management"))]) == 1
+    document = document_of(capsys)
+    assert (document["outcome"], document["broker"]["vhost"]) == ("failed", broker.vhost)
+    assert "needs the tag policymaker" in document["errors"][0]
+
+    saved = tmp_path / "plan.json"
+    assert main(["plan", str(file), "--out", str(saved), *urls()]) == 0
+    holder = pika.BlockingConnection(pika.URLParameters(broker.url))
+    holder.channel().queue_declare("amqpkit.lock", exclusive=True, arguments={"x-queue-type": "classic"})
+    capsys.readouterr()
+    assert apply(broker, file, "--yes", "--json") == 1
+    document = document_of(capsys)
+    assert document["outcome"] == "failed"
+    assert "somebody else is changing this vhost" in document["errors"][0]
+    assert document["changes"]
+    assert not any(change["done"] for change in document["changes"])
+    holder.close()
+
+    broker.http("PUT", f"exchanges/{broker.vhost}/email.send.dlx", {"type": "fanout", "durable": True})
+    assert main(["apply", "--plan", str(saved), "--json", *urls()]) == 1
+    document = document_of(capsys)
+    assert document["outcome"] == "failed"
+    assert document["errors"][0].startswith("stale plan: ")
+
+
 def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, capsys, file, user, urls):
     limited = urls(user("policymaker", configure=r"^(email\.send\..+|amqpkit\.lock)$"))
 
