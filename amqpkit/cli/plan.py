@@ -11,6 +11,7 @@ from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.planned import PlanOptions, lines
 from amqpkit.cli.waiting import reading
+from amqpkit.cli.written import deliver
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.document import plain
@@ -18,7 +19,6 @@ from amqpkit.declare.plan.planning import Plan
 from amqpkit.declare.plan.promises import promises
 from amqpkit.declare.plan.rule import Rule
 from amqpkit.declare.plan.saved import save
-from amqpkit.errors import AmqpkitError
 from amqpkit.model import Topology
 from amqpkit.operate.survey import survey
 
@@ -72,7 +72,7 @@ async def plan(  # noqa: PLR0913 - a command's options
     if settings:
         document["settings"] = _settings(topology, actual)
     if out is not None:
-        _keep(document, out)
+        deliver(json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n", out)
     if json_:
         print(json.dumps({key: value for key, value in document.items() if key != "desired"}, indent=2, default=str))
     else:
@@ -95,11 +95,3 @@ def _show(planned: Plan, topology: Topology, actual: Actual, settings: dict[str,
 def _settings(topology: Topology, actual: Actual) -> dict[str, Any]:
     rule = Rule(topology, actual)
     return {queue.name: plain(dict(rule.settings_after(queue))) for queue in topology.queues}
-
-
-def _keep(document: dict[str, Any], out: Path) -> None:
-    text = json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise AmqpkitError(f"the plan cannot be kept in {out}: {error.strerror or error}") from error

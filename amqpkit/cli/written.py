@@ -31,7 +31,10 @@ def _put(text: str, out: Path) -> None:
     out = out.resolve()  # a link stays one
     part = out.with_name(f".amqpkit.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())  # or the name may be there after a power cut, and the text not
         if out.exists():
             shutil.copymode(out, part)
         part.replace(out)

@@ -1,6 +1,7 @@
 """`amqpkit plan`, `apply --plan`, `apply --prune` and `drift` as people, programs and a CI meet them."""
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -204,6 +205,23 @@ def test_a_stale_plan_is_refused_and_nothing_happens(broker, run, file, tmp_path
     saved.write_text("{}")
     assert run("apply", "--plan", saved) == 1
     assert "no plan of format" in capsys.readouterr().err
+
+
+def test_a_plan_that_does_not_fit_on_the_disk_leaves_the_old_one(run, tmp_path, capsys):
+    saved = tmp_path / "plan.json"
+    saved.write_text("reviewed")
+    (tmp_path / f".amqpkit.{os.getpid()}.part").symlink_to("/dev/full")  # writing there fails as on a full disk
+    capsys.readouterr()
+
+    assert run("plan", "--out", saved) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"amqpkit: {saved} cannot be written: no space left on device\n"
+    assert saved.read_text() == "reviewed"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["plan.json", "topology.yaml"]
+
+    assert run("plan", "--out", saved) == 0
+    assert json.loads(saved.read_text())["format_version"] == "1.0"
 
 
 def test_names_that_must_be_escaped_are_planned_and_applied(run, file, capsys):
