@@ -1,6 +1,5 @@
 """`amqpkit apply`: make the broker have what the files declare."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from amqpkit.cli.usage import UsageError
 from amqpkit.cli.waiting import Waiting, reading
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.planning import Plan, Wishes
-from amqpkit.declare.plan.saved import SavedPlan, require_fresh, restore
+from amqpkit.declare.plan.saved import SavedPlan, read, require_fresh
 from amqpkit.errors import AmqpkitError, StalePlan
 from amqpkit.model import Topology
 from amqpkit.operate.apply import perform
@@ -143,8 +142,10 @@ def _saved(plan: Path, files: tuple[Path, ...], options: PlanOptions | None) -> 
     if files or options is not None:
         raise UsageError("a saved plan says all: give no files, --prune or --accept-policy with --plan")
     try:
-        return restore(json.loads(plan.read_text(encoding="utf-8")))
+        return read(plan.read_text(encoding="utf-8"))
     except OSError as error:
         raise AmqpkitError(f"{plan} cannot be read: {(error.strerror or str(error)).lower()}") from error
-    except ValueError as error:
+    except UnicodeDecodeError as error:
         raise StalePlan(f"{plan} is no saved plan: {error}") from error
+    except StalePlan as error:
+        raise StalePlan(f"{plan}: {error}") from error

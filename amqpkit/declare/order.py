@@ -52,8 +52,8 @@ def _exchange_stages(exchanges: tuple[Exchange, ...]) -> Iterator[tuple[Exchange
 
 
 def _alternate(exchange: Exchange) -> str | None:
-    alternate: str | None = exchange.arguments.get("alternate-exchange")
-    return None if alternate == exchange.name else alternate
+    alternate = exchange.arguments.get("alternate-exchange")
+    return alternate if isinstance(alternate, str) and alternate != exchange.name else None
 
 
 def _targets(topology: Topology) -> set[tuple[str, str]]:
@@ -66,7 +66,8 @@ def _targets(topology: Topology) -> set[tuple[str, str]]:
         (policy.definition.get("dead-letter-exchange"), policy.definition.get("dead-letter-routing-key", ""))
         for policy in topology.policies
     ]
-    return {(exchange, key) for exchange, key in settings if exchange is not None}
+    # RabbitMQ will refuse what is no text.
+    return {(exchange, key) for exchange, key in settings if isinstance(exchange, str) and isinstance(key, str)}
 
 
 def _inner_exchanges(topology: Topology) -> set[str]:

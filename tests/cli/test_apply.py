@@ -173,6 +173,29 @@ def test_a_file_that_is_no_plan_is_a_document_too_and_a_wrong_command_line_is_no
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"format_version": "1.0", "changes": ' + b"[" * 500 + b"]" * 500 + b"}", "nested too deeply"),
+        (b'{"format_version": "1.0", "prune": 1e999}', "too large"),
+        (b'{"format_version": NaN}', "NaN is no number"),
+        (b"9" * 5_000, "digits"),
+        (b"\xff", "decode"),
+        (b"", "Expecting value"),
+    ],
+)
+def test_whatever_a_plan_file_holds_it_is_refused_and_not_a_crash(capsys, tmp_path, content, words):
+    saved = tmp_path / "plan.json"
+    saved.write_bytes(content)
+
+    assert main(["apply", "--plan", str(saved)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"amqpkit: {saved}")
+    assert words in err
+
+
 def test_a_missing_tag_a_held_lock_and_a_stale_plan_are_documents_too(broker, capsys, file, user, urls, tmp_path):
     assert main(["apply", str(file), "--yes", "--json", *urls(user("management"))]) == 1
     document = document_of(capsys)

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -20,6 +21,26 @@ from amqpkit.ports import BrokerInfo
 
 _AGAIN: Final = "make the plan again, and have it reviewed again"
 _NO_WISHES: Final = Wishes()
+_DEEPEST: Final = 100
+"""Levels of a plan's JSON; what is deeper was not written by us, and Python's own recursion has an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Broker:
+    cluster_name: str
+    vhost: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """What of a kept plan is read; the rest is for people."""
+
+    broker: _Broker
+    fingerprint: str
+    prune: bool
+    accepted_policies: list[str]
+    changes: list[dict[str, Any]]
+    desired: Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +95,62 @@ def save(wanted: Topology, actual: Actual, plan: Plan, wishes: Wishes, broker: B
     }
 
 
+def read(text: str) -> SavedPlan:
+    """Read a kept plan's text, whatever it holds; raises StalePlan when it is none."""
+    try:
+        saved = json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise StalePlan(f"this is no plan: it is nested too deeply; {_AGAIN}") from None
+    except ValueError as error:
+        raise StalePlan(f"this is no plan: {error}; {_AGAIN}") from error
+    return restore(saved)
+
+
 def restore(saved: object) -> SavedPlan:
     """Read such a document; raises StalePlan when it is none, or of another version."""
     if not isinstance(saved, Mapping) or str(saved.get("format_version", "")).split(".")[0] != FORMAT.split(".")[0]:
         raise StalePlan(f"this is no plan of format {FORMAT}; {_AGAIN}")
+    _require_sane(saved)
     try:
-        return SavedPlan(
-            topology=TypeAdapter(Topology).validate_python(saved["desired"]),
-            wishes=Wishes(bool(saved["prune"]), frozenset(saved["accepted_policies"])),
-            cluster_name=str(saved["broker"]["cluster_name"]),
-            vhost=str(saved["broker"]["vhost"]),
-            fingerprint=str(saved["fingerprint"]),
-            changes=tuple(saved["changes"]),
-        )
-    except (KeyError, TypeError, ValidationError) as error:
-        raise StalePlan(f"this is no whole plan; {_AGAIN}") from error
+        # As JSON, for only that may be read strictly: a number is no text, and a text is no truth value.
+        whole = TypeAdapter(_Document).validate_json(json.dumps(saved), strict=True)
+    except ValidationError as error:
+        raise StalePlan(f"this is no whole plan: {_first(error)}; {_AGAIN}") from error
+    return SavedPlan(
+        topology=whole.desired,
+        wishes=Wishes(whole.prune, frozenset(whole.accepted_policies)),
+        cluster_name=whole.broker.cluster_name,
+        vhost=whole.broker.vhost,
+        fingerprint=whole.fingerprint,
+        changes=tuple(whole.changes),
+    )
+
+
+def _no_number(word: str) -> NoReturn:
+    message = f"{word} is no number of JSON"
+    raise ValueError(message)
+
+
+def _require_sane(saved: object) -> None:
+    """Look at every level without recursion."""
+    level = [saved]
+    for _ in range(_DEEPEST):
+        if any(isinstance(each, float) and not math.isfinite(each) for each in level):
+            raise StalePlan(f"this is no plan: it holds a number that is too large; {_AGAIN}")
+        level = [
+            inner
+            for each in level
+            if isinstance(each, Mapping | list)
+            for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        if not level:
+            return
+    raise StalePlan(f"this is no plan: it is nested too deeply; {_AGAIN}")
+
+
+def _first(error: ValidationError) -> str:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}"
 
 
 def require_fresh(saved: SavedPlan, plan: Plan, actual: Actual, broker: BrokerInfo) -> None:

@@ -1,6 +1,8 @@
 """A plan that is kept, reviewed, and done as it was or not at all."""
 
+import copy
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.planning import Wishes, make_plan
-from amqpkit.declare.plan.saved import fingerprint, require_fresh, restore, save
+from amqpkit.declare.plan.saved import fingerprint, read, require_fresh, restore, save
 from amqpkit.errors import StalePlan
 from amqpkit.model import Binding, Exchange, Holding, Policy, Queue, Surroundings, Topology
 from amqpkit.ports import BrokerInfo
@@ -111,6 +113,75 @@ def test_what_was_asked_for_cannot_be_added_after_the_review(key, value):
 def test_what_is_no_plan_is_refused(document):
     with pytest.raises(StalePlan, match="make the plan again"):
         restore(document)
+
+
+STRANGE = [None, True, 0, -1, 1.5, 10**30, 1e308, "", "x", "\0", "\ud800", [], {}, [[]], [{}], {"a": None}, ["x"], [1]]
+BUSY = Actual(
+    Topology(
+        vhost="v",
+        exchanges=FULL.exchanges,
+        queues=FULL.queues,
+        bindings=FULL.bindings,
+        policies=(*FULL.policies, Policy("theirs", ".*", {"max-length": 5}, "all", 500)),
+    )
+)
+
+
+def places(value, path=()):
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield from places(each, (*path, key))
+
+
+def spoilt(document, dice, where):
+    """Put something strange somewhere, or take something away."""
+    spoilt = copy.deepcopy(document)
+    *path, key = dice.choice(where)
+    at = spoilt
+    for each in path:
+        at = at[each]
+    if dice.random() < 0.2:
+        del at[key]
+    else:
+        at[key] = dice.choice(STRANGE)
+    return spoilt
+
+
+def test_whatever_is_changed_in_a_plan_it_is_refused_or_can_be_planned():
+    """Whoever can change the plan can also make its fingerprint fit: what is read must not crash what comes after."""
+    document = kept()
+    dice = random.Random(7)
+    every = list(places(document))
+    desired = [path for path in every if path[0] == "desired"]
+    told, planned = [], 0
+    for number in range(600):
+        text = json.dumps(spoilt(document, dice, desired if number % 2 else every))
+        try:
+            saved = read(text)
+        except StalePlan as error:
+            told.append(str(error))
+            continue
+        planned += 1
+        for actual in (EMPTY, BUSY):
+            plan = make_plan(saved.topology, actual, saved.wishes)
+            fingerprint(saved.topology, actual, saved.wishes).encode()
+            try:
+                require_fresh(saved, plan, actual, HERE)
+            except StalePlan as error:
+                told.append(str(error))
+    assert "\n".join(told).encode()
+    assert 100 < planned < 500
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("prune", "no"), ("prune", 0), ("accepted_policies", "theirs"), ("accepted_policies", [1]), ("fingerprint", 5)],
+)
+def test_a_plan_is_read_strictly(key, value):
+    with pytest.raises(StalePlan, match=f"no whole plan: {key}"):
+        restore({**kept(), key: value})
 
 
 def test_a_fingerprint_tells_types_apart_and_not_the_order_of_keys():
