@@ -25,7 +25,7 @@ from amqpkit.declare.lint.run import lint as run_lint
 from amqpkit.declare.load import read_texts
 from amqpkit.declare.spec.parsing import read
 from amqpkit.declare.spec.tree import Place
-from amqpkit.errors import TopologyError
+from amqpkit.errors import BrokerError, TopologyError
 
 Level = Literal["error", "warning", "info"]
 Format = Literal["text", "json", "github", "sarif"]
@@ -47,7 +47,8 @@ async def lint(  # noqa: PLR0913 - the command's options
 
     A comment `# amqpkit: ignore[AK102] reason` silences a rule for its line, or for all that stands below a name.
 
-    Exit codes: 0 nothing at or above --fail-on; 1 something is; 64 the command line is wrong.
+    Exit codes: 0 nothing at or above --fail-on; 1 something is, or the broker of --live cannot be asked; 64 the command
+    line is wrong.
 
     Parameters
     ----------
@@ -67,7 +68,8 @@ async def lint(  # noqa: PLR0913 - the command's options
     explain
         Say what a rule is about, with examples, and read no file.
     live
-        Also look at a broker: policies that rule over ours, what it denies, what it lacks. --target is its version.
+        Also look at a broker, unless the files are refused: policies that rule over ours, what it denies, what it
+        lacks. --target is its version.
     connection
         Which broker, with --live; a user with the tag management is enough.
     """
@@ -77,18 +79,23 @@ async def lint(  # noqa: PLR0913 - the command's options
     paths = topology_files(files)
     version = _version(target)
     lowest = _LEVELS[fail_on]
+    looks: tuple[Check, ...] = ()
+    trouble: BrokerError | None = None
     try:
         texts = read_texts(*paths)
-        looks: tuple[Check, ...] = ()
-        if live:
-            vhost = read(texts, os.environ).vhost
-            version, looks = await _look(connection or AdminOptions(), vhost)
+        if live and not (found := read(texts, os.environ)).faults:
+            try:
+                version, looks = await _look(connection or AdminOptions(), found.vhost)
+            except BrokerError as error:  # what the files alone say is shown all the same
+                trouble = error
         with reading(paths):
             report = run_lint(texts, os.environ, version=version, allowed=allow, live=looks)
     except TopologyError as error:
         report = _unreadable(error)
     _print(report, paths, "json" if json_ else format, lowest)
-    return 1 if report.at_least(lowest) else 0
+    if trouble is not None:
+        print(f"amqpkit: {trouble}", file=sys.stderr)
+    return 1 if trouble is not None or report.at_least(lowest) else 0
 
 
 async def _look(connection: AdminOptions, vhost: str | None) -> tuple[tuple[int, int], tuple[Check, ...]]:

@@ -1,6 +1,7 @@
 """`lint` and what `validate` takes from it: what they print where, and their exit codes."""
 
 import json
+import socket
 
 import pytest
 
@@ -63,6 +64,49 @@ def test_a_file_that_cannot_be_read_is_a_finding_too(capsys):
 
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["code"], finding["file"], finding["line"]) == ("AK001", "nowhere.yaml", 0)
+
+
+NOBODY = ["--live", "--url", "amqp://guest:se%2Fcret@127.0.0.1:1/"]
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ([], "topology.yaml:3:22: error AK101 "),
+        (["--json"], '"code": "AK101"'),
+        (["--format", "github"], "title=AK101 "),
+        (["--format", "sarif"], '"ruleId": "AK101"'),
+    ],
+)
+def test_a_broker_that_does_not_answer_keeps_no_finding_of_the_files_back(capsys, words, shown):
+    assert cli.main(["lint", *words, *NOBODY]) == 1
+
+    out, err = capsys.readouterr()
+    assert shown in out
+    assert "AK304" in out
+    assert err.splitlines()[-1].startswith("amqpkit: ")
+    assert "127.0.0.1:1" in err
+    assert "cret" not in err
+
+
+def test_a_broker_that_cannot_be_asked_is_no_success(folder, capsys):
+    (folder / "topology.yaml").write_text("version: 1\nqueues: {jobs: {type: stream}}\n")
+    assert cli.main(["lint"]) == 0
+
+    assert cli.main(["lint", *NOBODY]) == 1
+    assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_file_that_is_refused_opens_no_connection(folder, capsys):
+    (folder / "topology.yaml").write_text("version: 1\nqueues: 5\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        port = listener.getsockname()[1]
+        assert cli.main(["lint", "--live", "--url", f"amqp://guest:guest@127.0.0.1:{port}/"]) == 1
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert "AK001" in capsys.readouterr().out
 
 
 def test_a_rule_is_explained_by_code_or_name(capsys):
