@@ -56,12 +56,12 @@ def connecting(error: BaseException, where: str, vhost: str, user: str) -> Broke
     return ConnectionFailed(f"no connection to the broker at {where}: {reason}")
 
 
-def consuming(cause: Loss, queue: str) -> BrokerError:
-    """Name what kept a consumer from starting."""
+def at_queue(cause: Loss, queue: str, attempt: str) -> BrokerError:
+    """Name what was attempted at a queue (`consume from`, `look at`, `delete`), and what kept it from being done."""
     match cause.code:
         case 404:
             return QueueMissing(queue)
         case 403 | 405:
-            return AccessRefused(f'the broker does not let us consume from queue "{queue}": {cause.reason}')
+            return AccessRefused(f'the broker does not let us {attempt} queue "{queue}": {cause.reason}')
         case _:
-            return ConnectionFailed(f'cannot consume from queue "{queue}": {cause.reason}')
+            return ConnectionFailed(f'cannot {attempt} queue "{queue}": {cause.reason}')

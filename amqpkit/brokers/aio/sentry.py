@@ -86,7 +86,7 @@ class AioSentry:
         except aiormq.ChannelNotFoundEntity:
             return None
         except faults.TROUBLE as error:
-            raise faults.consuming(faults.loss(error), queue) from error
+            raise faults.at_queue(faults.loss(error), queue, "look at") from error
         await _close(channel)
         return Holding(answer.message_count or 0, answer.consumer_count or 0)
 
@@ -104,7 +104,7 @@ class AioSentry:
                 return False
             return await self._delete(queue.name)
         except faults.TROUBLE as error:
-            raise faults.consuming(faults.loss(error), queue.name) from error
+            raise faults.at_queue(faults.loss(error), queue.name, "delete") from error
 
     async def _ends(self, name: str, *, in_use: bool) -> bool:
         if in_use and (found := await self.look(name)) and found.consumers:

@@ -62,7 +62,7 @@ class Epoch:
                 await epoch.end()
                 raise
         except faults.TROUBLE as error:
-            raise faults.consuming(faults.loss(error), order.queue) from error
+            raise faults.at_queue(faults.loss(error), order.queue, "consume from") from error
         return epoch
 
     async def stop(self) -> None:

@@ -98,7 +98,7 @@ class AioTransport:
             async with Channel.aside(await session.link()) as channel:
                 return await channel.messages_ready(queue)
         except faults.TROUBLE as error:
-            raise faults.consuming(faults.loss(error), queue) from error
+            raise faults.at_queue(faults.loss(error), queue, "look at") from error
 
     async def close(self) -> None:
         """Close the connections; unconfirmed publishes become PublishUncertain."""
