@@ -47,7 +47,7 @@ async def apply(
     applying twice changes nothing. Only one apply at a time runs in a vhost.
 
     Exit codes: 0 the broker has it all; 1 refused, failed or declined with nothing changed; 3 stopped on the way: what
-    was made stays, and applying again does the rest.
+    was made stays, and applying again does the rest, when the cause of a refusal is removed.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class Conflicts(Refused):
 
 
 class ApplyFailed(BrokerError):
-    """Applying stopped on the way; what was done stays, and applying again does the rest.
+    """Applying stopped on the way; what was done stays, and applying again does the rest, once no refusal stands in it.
 
     `report` has what was done, `failures` what went wrong with which object, `missing` what was not begun, `unread` why
     the result could not be read back. `touched` says whether the broker may be changed: a request that was not answered
@@ -55,7 +55,9 @@ class ApplyFailed(BrokerError):
         done = report.changed
         self.touched = done > 0 or any(isinstance(error, ConnectionFailed) for _, error in failures)
         undone = len(failures) + len(missing)
-        lines = [f"applied {done} of {done + undone} changes, then stopped; applying again does the rest"]
+        lasting = any(isinstance(error, AccessRefused | Refused) for _, error in failures)
+        advice = "remove the cause, then apply again" if lasting else "applying again does the rest"
+        lines = [f"applied {done} of {done + undone} changes, then stopped; {advice}"]
         lines += [f"failed: {reason}" for reason in self.reasons]
         lines += [f"not done: {judged.address(change)}" for change in missing]
         super().__init__("\n".join(lines))

@@ -228,7 +228,7 @@ def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, caps
     assert main(["apply", str(file), "--yes", *limited]) == 3
     out, err = capsys.readouterr()
     assert "Created" not in out
-    assert "then stopped; applying again does the rest" in err
+    assert "then stopped; remove the cause, then apply again" in err
     assert 'it needs configure permission on "email.send"' in err
     assert "not done: binding email.send.retry -return-> queue email.send\n" in err
     assert "cret" not in out + err

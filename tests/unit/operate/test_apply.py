@@ -129,6 +129,21 @@ async def test_when_the_lock_is_lost_nothing_more_is_begun(admin):
     assert "the lock is lost" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("failure", "advice"),
+    [
+        (ConnectionFailed("gone"), "applying again does the rest"),
+        (AccessRefused("queue b: no"), "remove the cause, then apply again"),
+        (Refused(object="queue b", reason="PRECONDITION_FAILED"), "remove the cause, then apply again"),
+    ],
+)
+async def test_what_will_be_refused_again_is_not_promised_to_a_second_run(admin, failure, advice):
+    with pytest.raises(ApplyFailed) as caught:
+        await apply(TOPOLOGY, Faulty(admin, {"b": failure}))
+
+    assert str(caught.value).splitlines()[0] == f"applied 3 of 6 changes, then stopped; {advice}"
+
+
 async def test_a_refusal_at_the_first_object_touches_nothing(admin):
     faulty = Faulty(admin, {"x": AccessRefused("exchange x: no")})
 
