@@ -129,8 +129,8 @@ def _text(found: Itinerary, parts: frozenset[str]) -> list[str]:
     if found.missed:
         lines.append("not")
         lines += [f"  {_binding(miss.binding)}: {miss.reason}" for miss in found.missed[:_SHOWN]]
-        if len(found.missed) > _SHOWN:
-            lines.append(f"  and {len(found.missed) - _SHOWN} more bindings")
+        if (left := len(found.missed) - _SHOWN) > 0:
+            lines.append(f"  and {left} more binding{'' if left == 1 else 's'}")
     others = [name for name in found.others if name not in parts]
     if others:
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""

@@ -40,9 +40,10 @@ def told(step: Step, migration: Migration) -> str:
 
 def _moving(step: Move | Rebind, target: str) -> str:
     if isinstance(step, Rebind):
-        return f"{len(step.bindings)} bindings: bind {target}, then unbind, one after the other"
+        count = len(step.bindings)
+        return f"{count} binding{'' if count == 1 else 's'}: bind {target}, then unbind, one after the other"
     meanwhile = ", while new ones still come" if step.catching_up else ""
-    return f"move {step.messages:,} messages into {target}{meanwhile}"
+    return f"move {step.messages:,} message{'' if step.messages == 1 else 's'} into {target}{meanwhile}"
 
 
 def _remaking(step: Fence | Unfence | DeleteOld | DeclareNew | DeleteHolding, name: str, holding: str) -> str:

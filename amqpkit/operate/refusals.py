@@ -107,6 +107,9 @@ def missing_rights(plan: Plan, surroundings: Surroundings) -> AccessRefused | No
 
 def _refusal(obstacle: Obstacle) -> Refused:
     text = str(obstacle).removesuffix(f"; {obstacle.remedy}")
+    # The error begins with the object's name, and a plan's line with the reason: once is enough.
+    named = f'{obstacle.kind.replace("-", " ")} "{obstacle.name}" '
+    text = f"it {text.removeprefix(named)}" if text.startswith(named) else text
     return Refused(object=f"{obstacle.kind} {obstacle.name}", reason=text, remedy=obstacle.remedy)
 
 

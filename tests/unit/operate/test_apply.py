@@ -200,9 +200,10 @@ async def test_a_policy_of_somebody_else_that_wins_blocks(admin):
     await admin.create(Policy("theirs", ".*", {"max-length": 1}, apply_to="queues", priority=900))
     before = await admin.read()
 
-    with pytest.raises(Conflicts, match='policy "theirs" is in no file, has priority 900') as caught:
+    with pytest.raises(Conflicts, match=r"^policy theirs: it is in no file, has priority 900") as caught:
         await apply(TOPOLOGY, admin)
     assert caught.value.refusals[0].object == "policy theirs"
+    assert str(caught.value).count("theirs") == 2  # the other one is in the remedy
     assert await admin.read() == before
 
     report = await apply(TOPOLOGY, admin, wishes=Wishes(accepted=frozenset({"theirs"})))
@@ -226,7 +227,7 @@ class Surveyed(Faulty):
 async def test_an_operator_policy_blocks_where_the_admin_can_read_them(admin):
     cap = Policy("cap", "^a$", {"max-length": 2}, apply_to="queues", priority=0)
 
-    with pytest.raises(Conflicts, match=r'operator policy "cap" rules over queues of this file \(max-length\): a'):
+    with pytest.raises(Conflicts, match=r"operator-policy cap: it rules over queues of this file \(max-length\): a"):
         await apply(TOPOLOGY, Surveyed(admin, Surroundings(operator_policies=(cap,))))
 
 
