@@ -47,6 +47,7 @@ _ASCII: Final[Mapping[str, str]] = {
     "xdigit": "0-9A-Fa-f",
 }
 _CLASS: Final = re.compile(r"\[:(\^?\w*):\]")
+UNREAD: Final = "a pattern that only RabbitMQ can read"
 _READ_OTHERWISE: Final = re.compile(r"\{,\d|\\v")
 """What Python takes without a word and RabbitMQ reads in another way, or each of its versions in its own."""
 _LITERAL: Final = re.compile(r"\\([^A-Za-z0-9])|([^\\.^$*+?()\[\]{}|])")
@@ -137,8 +138,7 @@ def _continues(rest: str, name: str, beginning: str) -> bool:
 
 def reaches(policy: Policy, declared: Queue | Exchange) -> bool:
     """Tell whether a policy's pattern and `apply-to` take in an object; an unreadable pattern takes in nothing."""
-    pattern = readable(policy.pattern)
-    return pattern is not None and concerns(policy, declared) and pattern.search(_bytes(declared.name)) is not None
+    return concerns(policy, declared) and matches(policy.pattern, declared.name)
 
 
 def concerns(policy: Policy, declared: Queue | Exchange) -> bool:
@@ -162,6 +162,12 @@ def readable(pattern: str) -> re.Pattern[bytes] | None:
             return re.compile(_bytes(_CLASS.sub(_in_ascii, pattern) if "[:" in pattern else pattern))
     except (re.error, KeyError):
         return None
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Tell whether a pattern fits a name anywhere, as RabbitMQ reads both; an unreadable one fits none."""
+    found = readable(pattern)
+    return found is not None and found.search(_bytes(name)) is not None
 
 
 def _in_ascii(found: re.Match[str]) -> str:

@@ -1,11 +1,13 @@
 """What governs a queue in the end: its arguments and the one policy that reaches it. Pure."""
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from amqpkit.brokers.memory.profile import NotModelled
+from amqpkit.declare.policies import UNREAD, matches, readable
 from amqpkit.model import Policy, Queue
 
 DEFAULT_DELIVERY_LIMIT: Final = 20
@@ -86,10 +88,8 @@ def policy_fault(policy: Policy, *, since_4_3: bool) -> str | None:
         return f"{policy.apply_to} is not an apply-to of a policy"
     if not policy.definition:
         return "Validation failed: definition must not be empty"
-    try:
-        re.compile(policy.pattern)
-    except re.error as error:
-        return f"Validation failed: pattern {policy.pattern!r} is not a regular expression: {error}"
+    if readable(policy.pattern) is None:
+        return _pattern_fault(policy.pattern)
     for key, value in policy.definition.items():
         if key in _UNMODELLED or (key in _DELAYED and since_4_3):
             raise NotModelled(f'policy key "{key}"')
@@ -98,6 +98,16 @@ def policy_fault(policy: Policy, *, since_4_3: bool) -> str | None:
         if fault := _value_fault(key, value):
             return fault
     return None
+
+
+def _pattern_fault(pattern: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(pattern)
+    except re.error as error:
+        return f"Validation failed: pattern {pattern!r} is not a regular expression: {error}"
+    raise NotModelled(f"{UNREAD}: {pattern!r}")
 
 
 def _value_fault(key: str, value: Any) -> str | None:
@@ -127,7 +137,7 @@ def governing(name: str, kind: str, policies: Iterable[Policy]) -> Policy | None
 
 
 def _reaches(policy: Policy, name: str, kind: str) -> bool:
-    if kind not in _REACH[policy.apply_to] or re.search(policy.pattern, name) is None:
+    if kind not in _REACH[policy.apply_to] or not matches(policy.pattern, name):
         return False
     # Of a key for queues an exchange takes no notice, nor a queue of one for exchanges (measured on 4.0 and 4.3).
     return kind == "exchange" or all(kind in _MODELLED[key] for key in policy.definition if _MODELLED[key] != _EXCHANGE)

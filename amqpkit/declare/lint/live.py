@@ -13,7 +13,7 @@ from amqpkit.declare.lint.findings import Finding, Rule, Severity
 from amqpkit.declare.lint.policies import some
 from amqpkit.declare.lint.subject import Subject, address, kind
 from amqpkit.declare.plan.settings import Setting, settings, value_of
-from amqpkit.declare.policies import PolicyIndex
+from amqpkit.declare.policies import UNREAD, PolicyIndex
 from amqpkit.declare.routing import PREDECLARED
 from amqpkit.declare.spec.tree import Path
 from amqpkit.model import Exchange, Policy, Queue, Surroundings, Topology
@@ -79,12 +79,15 @@ def _foreign(actual: Topology, subject: Subject) -> Iterator[Finding]:
     by_name: dict[str, Policy] = {}
     for declared in _objects(subject):
         mine = subject.rulings[kind(declared), declared.name].winner
-        foreign = theirs.ruling(declared).winner
-        if mine and foreign and foreign.priority >= mine.priority:
-            by_name[foreign.name] = foreign
-            found[foreign.name, subject.loc(declared)].append(declared.name)
+        winner = theirs.ruling(declared).winner
+        for foreign in (*((winner,) if winner else ()), *theirs.perhaps(declared)):
+            if mine and foreign.priority >= mine.priority:
+                by_name[foreign.name] = foreign
+                found[foreign.name, subject.loc(declared)].append(declared.name)
+    unread = {policy.name for policy in theirs.unreadable}
     for (name, loc), names in found.items():
-        message = f'policy "{name}" (priority {by_name[name].priority}) rules instead of ours on {some(names)}'
+        rules = f"has {UNREAD}: it may rule" if name in unread else "rules"
+        message = f'policy "{name}" (priority {by_name[name].priority}) {rules} instead of ours on {some(names)}'
         remedy = "have its pattern narrowed or its priority lowered below 100"
         yield Finding(FOREIGN, loc, f"policy {name}", message, remedy, key=True)
 
@@ -99,17 +102,18 @@ def _operators(actual: Topology, around: Surroundings, subject: Subject) -> Iter
     policies = PolicyIndex((*_foreign_policies(actual, subject), *subject.topology.policies))
     found: dict[tuple[Rule, str, str, Path], list[str]] = defaultdict(list)
     for queue in subject.topology.queues:
-        operator = operators.ruling(queue).winner
-        if operator is None:
-            continue
+        winner = operators.ruling(queue).winner
         policy = policies.ruling(queue).winner
-        before, after = settings(queue, policy), settings(queue, policy, operator)
-        for key, setting in after.items():
-            if setting.value != value_of(before, key):
-                rule = LOSES if _loses(subject, queue, key, after) else TIGHTENS
-                found[rule, operator.name, _change(key, before, setting), subject.loc(queue)].append(queue.name)
+        for operator in (*((winner,) if winner else ()), *operators.perhaps(queue)):
+            before, after = settings(queue, policy), settings(queue, policy, operator)
+            for key, setting in after.items():
+                if setting.value != value_of(before, key):
+                    rule = LOSES if _loses(subject, queue, key, after) else TIGHTENS
+                    found[rule, operator.name, _change(key, before, setting), subject.loc(queue)].append(queue.name)
+    unread = {operator.name for operator in operators.unreadable}
     for (rule, name, change, loc), names in found.items():
-        message = f'operator policy "{name}": {change} on {some(names)}'
+        doubt = f" has {UNREAD}, and may reach ours" if name in unread else ""
+        message = f'operator policy "{name}"{doubt}: {change} on {some(names)}'
         yield Finding(rule, loc, f"operator policy {name}", message, "have it changed, or plan with it", key=True)
 
 

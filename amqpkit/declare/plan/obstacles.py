@@ -14,11 +14,11 @@ from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.changes import Change, Create
 from amqpkit.declare.plan.reach import Reach
 from amqpkit.declare.plan.rule import Rule, some
+from amqpkit.declare.policies import UNREAD
 from amqpkit.model import Exchange, Policy, Queue, Topology
 
 OURS: Final = 100
 """The priority of the policies that work queues compile to; what has it or more may win over them."""
-_UNREAD: Final = "a pattern that only RabbitMQ can read"
 _TRANSIENT: Final = "transient_nonexcl_queues"
 
 
@@ -90,7 +90,7 @@ def shadows(wanted: Topology, rule: Rule) -> Iterator[str]:
         for policy in (*rule.after.perhaps(declared), *rule.operators.perhaps(declared))
     }
     for name in unread:
-        yield f'policy "{name}" has {_UNREAD}; whether it wins over ours is not known'
+        yield f'policy "{name}" has {UNREAD}; whether it wins over ours is not known'
 
 
 def _loss(ours: Policy, theirs: Policy) -> tuple[str, str]:
@@ -100,7 +100,7 @@ def _loss(ours: Policy, theirs: Policy) -> tuple[str, str]:
 
 
 def _foreign(policy: Policy, queues: list[str], prunable: bool, unread: bool) -> Obstacle:  # noqa: FBT001 - what is known of it
-    reaches = f"{_UNREAD}: it may reach" if unread else "reaches"
+    reaches = f"{UNREAD}: it may reach" if unread else "reaches"
     reason = f'policy "{policy.name}" is in no file, has priority {policy.priority} and {reaches} queues of this one'
     remedy = f"give it a priority below {OURS} or another pattern, or accept it with --accept-policy {policy.name}"
     if prunable:
@@ -110,7 +110,7 @@ def _foreign(policy: Policy, queues: list[str], prunable: bool, unread: bool) ->
 
 def _operator(policy: Policy, queues: list[str], unread: bool) -> Obstacle:  # noqa: FBT001 - what is known of it
     keys = ", ".join(sorted(policy.definition))
-    rules = f"has {_UNREAD}: it may rule" if unread else "rules"
+    rules = f"has {UNREAD}: it may rule" if unread else "rules"
     reason = f'operator policy "{policy.name}" {rules} over queues of this file ({keys})'
     remedy = f"ask the operators to spare them, or accept it with --accept-policy {policy.name}"
     return Obstacle("operator-policy", policy.name, reason, remedy, tuple(queues))

@@ -42,6 +42,31 @@ def test_a_strangers_policy_counts_from_our_priority_on():
     )
 
 
+def test_a_strangers_policy_that_only_rabbitmq_can_read_may_rule():
+    only_pcre = r"^jo(*SKIP)bs"
+    low, high, other = (
+        Policy("theirs", pattern, {"max-length": 5}, "all", priority)
+        for pattern, priority in ((only_pcre, 99), (only_pcre, 100), (r"^else(*SKIP)where", 500))
+    )
+
+    assert found(JOBS, ruled_by(low, other)) == []
+    (line,) = found(JOBS, ruled_by(high))
+    assert line.startswith(
+        '3 AK701 policy "theirs" (priority 100) has a pattern that only RabbitMQ can read: '
+        "it may rule instead of ours on jobs, jobs.dlq, jobs.retry.30s"
+    )
+
+
+def test_an_operator_policy_that_only_rabbitmq_can_read_may_rule():
+    cap = Policy("cap", "^(*UCP)jobs$", {"max-length": 50}, "queues", 0)
+
+    lines = found(JOBS, around=Surroundings(operator_policies=(cap,)))
+    assert lines[0].startswith(
+        '3 AK703 operator policy "cap" has a pattern that only RabbitMQ can read, and may reach ours: '
+        "max-length is 50 instead of 100 on jobs"
+    )
+
+
 def test_a_strangers_policy_that_rabbitmq_passes_over_is_none():
     assert found(JOBS, ruled_by(Policy("theirs", ".*", {"max-length": 5, "max-age": "1D"}, "all", 500))) == []
 
