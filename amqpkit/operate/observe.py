@@ -7,7 +7,7 @@ of the oldest message is on the message: it is looked at and given back, where t
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -90,31 +90,43 @@ class Observer:
         names = self._works if queues is None else [name for name in queues if name in self._works]
         return tuple([await self._one(self._works[name], figures, consumers) for name in names])
 
+    async def depths(self, queues: Iterable[str] | None = None) -> tuple[Reading, ...]:
+        """Read only how many messages are ready, which AMQP tells without any statistics; raises BrokerError."""
+        names = self._works if queues is None else [name for name in queues if name in self._works]
+        return tuple([await self._ready(self._works[name]) for name in names])
+
+    async def _ready(self, work: WorkQueue) -> Reading:
+        delays = {each.key: each.queue for delay in work.snoozes for each in delay.queues}
+        depths = {name: await self._depth(name) for name in (work.name, work.dead_queue, *delays.values())}
+        return Reading(
+            work.name,
+            depth=depths[work.name],
+            waiting={key: depths[name] or 0 for key, name in delays.items()},
+            dead=depths[work.dead_queue],
+            missing=tuple(name for name, found in depths.items() if found is None),
+        )
+
     async def _one(
         self, work: WorkQueue, figures: Mapping[str, QueueFigures], consumers: Sequence[ListedConsumer]
     ) -> Reading:
-        delays = {each.key: each.queue for delay in work.snoozes for each in delay.queues}
-        depths = {name: await self._depth(name) for name in (work.name, work.dead_queue, *delays.values())}
-        depth, dead = depths[work.name], depths[work.dead_queue]
+        ready = await self._ready(work)
+        depth, dead = ready.depth, ready.dead
         mine = [consumer for consumer in consumers if consumer.queue == work.name]
         known, asked = figures.get(work.name), self._statistics is not None
         oldest, why_not = await self._oldest(work, depth, known)
         letters = await self._letters(work, dead, figures.get(work.dead_queue))
-        return Reading(
-            work.name,
-            depth=depth,
+        delays = (each.queue for delay in work.snoozes for each in delay.queues)
+        return replace(
+            ready,
             oldest=oldest,
             why_not=why_not,
             in_flight=known.unacked if known else None,
             consumers=len(mine) if asked else None,
             consumer_timeout=min((c.timeout for c in mine if c.timeout), default=work.consumer_timeout),
             rate=known.ack_rate if known else None,
-            failure_rate=failure_rate(known, [figures.get(name) for name in (work.dead_queue, *delays.values())]),
-            waiting={key: depths[name] or 0 for key, name in delays.items()},
-            dead=dead,
+            failure_rate=failure_rate(known, [figures.get(name) for name in (work.dead_queue, *delays)]),
             letters=by_fate(letters, dead or 0),
             oldest_letter=oldest_letter(letters, self._clock.now()),
-            missing=tuple(name for name, found in depths.items() if found is None),
         )
 
     async def _depth(self, queue: str) -> int | None:

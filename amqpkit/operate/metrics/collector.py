@@ -22,9 +22,9 @@ class BrokerCollector(Collector):
         """Take over a reading."""
         self._readings, self._up = readings, True
 
-    def fail(self) -> None:
-        """The broker could not be asked: old numbers would look like new ones."""
-        self._readings, self._up = (), False
+    def fail(self, known: Sequence[Reading] = ()) -> None:
+        """The broker could not be asked, but for what is `known`: old numbers would look like new ones."""
+        self._readings, self._up = known, False
 
     def collect(self) -> Iterable[Metric]:
         """Give the gauges."""

@@ -1,7 +1,7 @@
 """A worker that can be watched: its metrics, what is in its queues, and whether it is healthy, over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -11,7 +11,7 @@ from amqpkit.operate.health import trouble_of
 from amqpkit.operate.metrics.collector import BrokerCollector, NewsCollector
 from amqpkit.operate.metrics.listener import Metrics
 from amqpkit.operate.metrics.server import Asked, Face, serving
-from amqpkit.operate.observe import Observer
+from amqpkit.operate.observe import Observer, Reading
 from amqpkit.ports import Statistics
 
 BROKER_TIMEOUT: Final = 4.0
@@ -34,10 +34,13 @@ async def watched(  # noqa: PLR0913 - the parts of what is shown, and where
     queues = [consumer.queue for consumer in worker.consumers]
 
     async def read() -> None:
+        known: Sequence[Reading] = ()
         try:
-            collector.show(await _in_time(observer.read(queues)))
+            async with asyncio.timeout(BROKER_TIMEOUT):
+                known = await observer.depths(queues)  # first: a management API that hangs must not take them along
+                collector.show(await observer.read(queues))
         except (BrokerError, TimeoutError):
-            collector.fail()
+            collector.fail(known)
 
     async def trouble() -> str | None:
         try:

@@ -27,11 +27,13 @@ OK = "HTTP/1.0 200 OK\r\n\r\n"
 
 
 class Away(MemoryAdmin):
-    """Statistics that can be away, or forget a consumer."""
+    """Statistics that can be away, hang, or forget a consumer."""
 
-    away = forgets = False
+    away = forgets = hangs = False
 
     async def consumers(self):
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.away:
             raise ConnectionFailed("nobody answers there")
         return [] if self.forgets else await super().consumers()
@@ -110,10 +112,30 @@ async def test_a_worker_without_a_job_log_counts_no_news_of_jobs() -> None:
     assert generate_latest(registry) == b""
 
 
+async def test_a_management_api_that_is_away_or_hangs_takes_no_depth_along(monkeypatch) -> None:
+    monkeypatch.setattr(monitor, "BROKER_TIMEOUT", 0.3)
+    async with a_watched_worker(monkeypatch) as (sim, statistics, url, _):
+        await sim.publish_raw(_nonsense(), routing_key="task")
+        for trouble in ("away", "hangs"):
+            statistics.away, statistics.hangs = trouble == "away", trouble == "hangs"
+            _, text = await ask(f"{url}/metrics")
+
+            assert "amqpkit_broker_up 0.0" in text
+            assert 'amqpkit_queue_depth{queue="task"} 0.0' in text
+            assert 'amqpkit_dead_letter_depth{queue="task"} 1.0' in text
+            assert 'amqpkit_waiting_retries{delay="10s",queue="task"} 0.0' in text
+            assert "amqpkit_consumers{" not in text
+            assert "amqpkit_dead_letters{" not in text
+
+
 async def test_a_broker_that_is_away_shows_as_down_and_no_old_numbers(monkeypatch) -> None:
-    async with a_watched_worker(monkeypatch) as (_, statistics, url, _):
+    async with a_watched_worker(monkeypatch) as (_, _, url, _):
         assert "amqpkit_queue_depth{" in (await ask(f"{url}/metrics"))[1]
-        statistics.away = True
+
+        async def gone(_transport: MemoryTransport, _queue: str) -> int:
+            raise ConnectionFailed("nobody answers there")
+
+        monkeypatch.setattr(MemoryTransport, "depth", gone)
         _, text = await ask(f"{url}/metrics")
 
         assert "amqpkit_broker_up 0.0" in text
