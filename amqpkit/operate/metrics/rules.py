@@ -86,14 +86,14 @@ def _from_file(work: WorkQueue) -> Iterable[Rule]:
 
 def _always(work: WorkQueue, thresholds: Thresholds) -> Iterable[Rule]:
     name, hold = _literal(work.name), thresholds.patience
-    # workers are there and show none of the broker's numbers: then no other alert on these can fire
+    # workers are there and list no consumers: at best the depths are known then, and no other alert need fire
     workers, listed = _count("amqpkit_in_flight", work), _count("amqpkit_consumers", work)
     yield Rule(
         "AmqpkitBrokerUnreachable",
         f"{workers} unless {listed}",
         hold,
         "critical",
-        f"what is in {name} is not known: its workers cannot ask the broker, or its management API",
+        f"what is in {name} is not known, or only its depths: its workers cannot ask the broker, or its management API",
     )
     yield Rule(
         "AmqpkitNoConsumer",
