@@ -42,7 +42,9 @@ class MemoryJobLog:
 
     async def find(self, query: JobQuery) -> Sequence[Job]:
         """Look several up, the newest first."""
-        found = [job for job in self._jobs.values() if query.matches(job)]
+        named = (self._jobs.get(each) for each in dict.fromkeys(query.ids))
+        among = [job for job in named if job is not None] if query.ids else self._jobs.values()
+        found = [job for job in among if query.matches(job)]
         return sorted(found, key=lambda job: (job.created, job.id), reverse=True)[: query.limit]
 
     async def cancel(self, job: str) -> Job | None:

@@ -25,6 +25,7 @@ from starlette.routing import Route
 from amqpkit.errors import StoreUnavailable
 from amqpkit.jobs import Job, JobState
 from amqpkit.ports import JobLog
+from amqpkit.web.watch import Watch, heard
 
 Authorise = Callable[[Request, Job], bool | Awaitable[bool]]
 """Whether whoever makes this request may see this job, and cancel it: `request.method` tells which."""
@@ -40,8 +41,8 @@ PATIENCE: Final = 5.0
 def jobs_app(log: JobLog, *, authorise: Authorise, poll: float = 0.5) -> Starlette:
     """Make the application; `authorise` is asked for every request, and what it refuses looks like an unknown job.
 
-    `poll` is how often, in seconds, the log is looked at for each reader of events. A log that cannot be asked is 503,
-    and events go on when it is back. The log is the caller's to prepare and to close.
+    `poll` is how often, in seconds, the log is looked at for all readers of events together. A log that cannot be asked
+    is 503, and events go on when it is back. The log is the caller's to prepare and to close.
     """
     room = _Room(log, authorise, poll)
     return Starlette(
@@ -58,6 +59,7 @@ class _Room:
 
     def __init__(self, log: JobLog, authorise: Authorise, poll: float) -> None:
         self._log, self._authorise, self._poll = log, authorise, poll
+        self._watch = Watch(log, poll)
 
     async def show(self, request: Request) -> Response:
         """Say where a job stands; Retry-After says when to ask again, and is missing once it has ended."""
@@ -92,7 +94,7 @@ class _Room:
     async def _get(self, job: str) -> Job | None:
         """Look a job up, to the end: a reader who goes away must not leave a database connection half used."""
         looking = asyncio.ensure_future(self._log.get(job))
-        looking.add_done_callback(_heard)
+        looking.add_done_callback(heard)
         return await asyncio.shield(looking)
 
     async def _find(self, request: Request) -> Job | None:
@@ -121,9 +123,8 @@ class _Room:
         told = _text(job)
         yield ServerSentEvent(told, event="job", retry=LOOK_AGAIN * 1000)
         while not job.state.final:
-            await asyncio.sleep(self._poll)
             try:
-                found = await self._get(job.id)
+                found = await self._watch.next(job.id)
             except StoreUnavailable:
                 continue  # the connection stays: the ping says so, and the next news follows when the log is back
             if found is None:
@@ -132,12 +133,6 @@ class _Room:
             if (text := _text(job)) != told:
                 told = text
                 yield ServerSentEvent(told, event="job")
-
-
-def _heard(looking: asyncio.Future[Job | None]) -> None:
-    """Hear of a failure also when its reader has gone, or the loop complains that nobody does."""
-    if not looking.cancelled():
-        looking.exception()
 
 
 def _text(job: Job) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.routing import Mount
 
 from amqpkit.errors import StoreUnavailable
-from amqpkit.jobs import Change, ErrorKind, Job, JobError, JobState, News, Place, Progress
+from amqpkit.jobs import Change, ErrorKind, Job, JobError, JobQuery, JobState, News, Place, Progress
 from amqpkit.stores.memory_jobs import MemoryJobLog
 from amqpkit.web.jobs import jobs_app, look_again
 
@@ -33,6 +33,11 @@ class Outage(MemoryJobLog):
         if self.away:
             raise StoreUnavailable("the database is away")
         return await super().get(job)
+
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        if self.away:
+            raise StoreUnavailable("the database is away")
+        return await super().find(query)
 
 
 def news(what: News, *, at: float = 0, attempt: int = 0, **more: Any) -> Change:
@@ -187,6 +192,10 @@ class Looked(Outage):
         self.looks += 1
         return await super().get(job)
 
+    async def find(self, query: JobQuery) -> Sequence[Job]:
+        self.looks += 1
+        return await super().find(query)
+
 
 @pytest.fixture
 def looked() -> Looked:
@@ -219,6 +228,34 @@ async def test_events_tell_each_change_through_an_outage_until_the_end(looked: L
     assert [each["state"] for each in told] == ["pending", "running", "running", "failed"]
     assert told[2]["progress"]["text"] == "half"
     assert told[3]["error"] == {"kind": "bad-input", "sentence": "Row 7: the price is no number."}
+
+
+async def test_three_hundred_readers_share_one_look(looked: Looked) -> None:
+    names = [f"j-{number}" for number in range(300)]
+    await looked.record([replace(news(News.BEGUN), id=name) for name in names])
+    app = jobs_app(looked, authorise=lambda request, job: True, poll=0.5)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://shop") as client:
+        reading = [asyncio.create_task(client.get(f"/{name}/events")) for name in names]
+        await until(lambda: looked.looks >= 600)  # each asks twice before it is let in
+        await looked.record([replace(news(News.SUCCEEDED, at=1), id=name) for name in names])
+        told = [events((await each).text) for each in reading]
+
+    assert [[each["state"] for each in one] for one in told] == [["running", "succeeded"]] * 300
+    assert [one[0]["id"] for one in told] == names
+    assert looked.looks < 610
+
+
+async def test_a_reader_who_goes_away_takes_no_look_from_the_others(looked: Looked) -> None:
+    await looked.record([news(News.BEGUN)])
+    app = jobs_app(looked, authorise=lambda request, job: True, poll=0.1)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://shop") as client:
+        first, second = (asyncio.create_task(client.get("/j-1/events")) for _ in range(2))
+        await until(lambda: looked.looks >= 4)
+        first.cancel()
+        await looked.record([news(News.SUCCEEDED, at=1)])
+        answer = await second
+
+    assert [each["state"] for each in events(answer.text)] == ["running", "succeeded"]
 
 
 async def test_a_reader_who_goes_away_during_an_outage_leaves_no_traceback() -> None:
