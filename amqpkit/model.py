@@ -198,6 +198,15 @@ class Surroundings:
     """The types that the broker has, plugins' too; empty when it was not asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a user may do in a vhost: three patterns, for which RabbitMQ searches in names."""
+
+    configure: str
+    write: str
+    read: str
+
+
 # --- what is sent and received -----------------------------------------------------------------
 
 

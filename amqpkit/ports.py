@@ -9,7 +9,7 @@ from enum import Enum, StrEnum, auto
 from typing import Any, Protocol, runtime_checkable
 
 from amqpkit.jobs import Change, Job, JobQuery
-from amqpkit.model import DeclaredObject, Holding, Message, Queue, Received, Surroundings, Topology
+from amqpkit.model import DeclaredObject, Holding, Message, Queue, Received, Rights, Surroundings, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +205,39 @@ class Surveyor(Protocol):
 
     async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
         """Count messages and consumers, up to 10 s late on RabbitMQ; a queue that is missing is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who changes a vhost; `rights` is None when the broker does not tell this user, or has none of its own."""
+
+    user: str
+    vhost: str
+    rights: Rights | None = None
+
+
+class Denied(StrEnum):
+    """Which permission is missing for an object."""
+
+    CONFIGURE = "configure"
+    WRITE = "write"
+    READ = "read"
+    TOPIC = "topic"
+    """To bind by this routing key; given by topic permissions."""
+
+
+@runtime_checkable
+class Gatekeeper(Protocol):
+    """An Admin that knows beforehand what it will be refused."""
+
+    async def asker(self) -> Asker | None:
+        """Say who asks; None when somebody else does what is denied to that user."""
+
+    async def denied(self, wanted: DeclaredObject) -> Denied | None:
+        """Ask whether an object may be made or bound, and make nothing; None: the broker does not deny it.
+
+        Raises ConnectionFailed.
+        """
 
 
 class Sentry(Protocol):

@@ -14,6 +14,7 @@ from amqpkit.declare.plan.changes import Change, Create, Delete, Replace, Update
 from amqpkit.declare.plan.planning import Plan, Wishes
 from amqpkit.errors import BrokerError
 from amqpkit.model import DeclaredObject, Queue, Topology
+from amqpkit.operate.permissions import require_permissions
 from amqpkit.operate.prune import Pruning, prune_queues
 from amqpkit.operate.refusals import ApplyFailed, Conflicts, conflicts, missing_rights
 from amqpkit.operate.report import Report, report_of
@@ -75,8 +76,10 @@ async def perform(  # noqa: PLR0913 - a plan, where, and how
 ) -> Report:
     """Do the steps of a plan, stage by stage, then read back and verify; raises ApplyFailed.
 
+    A Gatekeeper is asked first whether the user may: raises AccessRefused, ConnectionFailed with nothing changed.
     `trouble` is asked before each step for a reason to stop, such as a lost lock.
     """
+    await require_permissions(plan.steps, admin)
     work = _Work(admin, pruning, on_step, trouble)
     for position, stage in enumerate(plan.stages):
         undone = await work.stage(stage)

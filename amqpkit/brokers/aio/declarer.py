@@ -11,12 +11,13 @@ from pamqp.commands import Exchange as ExchangeClass
 from pamqp.commands import Queue as QueueClass
 
 from amqpkit.brokers.aio import faults
+from amqpkit.brokers.aio.permission import denied
 from amqpkit.brokers.aio.session import Address, Link, connect, hang_up
 from amqpkit.brokers.aio.tasks import guarded
 from amqpkit.brokers.aio.wire import RPC_TIMEOUT, ExchangeDeclareFrame, QueueDeclareFrame, Unchecked
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.model import Binding, DeclaredObject, Exchange, Holding, Policy, Queue, Surroundings, Topology
-from amqpkit.ports import Admin, BrokerInfo, Surveyor
+from amqpkit.ports import Admin, Asker, BrokerInfo, Denied, Surveyor
 
 _CHANNELS: Final = 16
 """Each is served in order, a metadata commit a declaration. Eight are twice as fast, more gain little (measured)."""
@@ -34,6 +35,9 @@ class ExchangeBindFrame(Unchecked, ExchangeClass.Bind):
 class FullAdmin(Admin, Surveyor, Protocol):
     """Who is asked for everything that AMQP does not do."""
 
+    async def asker(self) -> Asker:
+        """Say who asks, and what that user may do."""
+
 
 class AioDeclarer:
     """Another Admin, with its creations sent over a connection of its own.
@@ -42,9 +46,9 @@ class AioDeclarer:
     repeated. The connection is no other's, since RabbitMQ ends it for some declarations (541).
     """
 
-    def __init__(self, admin: FullAdmin, link: Link) -> None:
-        """Keep both; `open` makes the connection."""
-        self._admin, self._link = admin, link
+    def __init__(self, admin: FullAdmin, link: Link, user: str) -> None:
+        """Keep both, and who the connection is; `open` makes it."""
+        self._admin, self._link, self._user = admin, link, user
         self._allowed = True
         self._free: asyncio.LifoQueue[aiormq.Channel | None] = asyncio.LifoQueue()
         for _ in range(_CHANNELS):
@@ -53,7 +57,8 @@ class AioDeclarer:
     @classmethod
     async def open(cls, admin: FullAdmin, url: BrokerURL, name: str, *, timeout: float = 10.0) -> Self:  # noqa: ASYNC109 - the client has its own
         """Connect; raises AccessRefused, ConnectionFailed within `timeout` seconds."""
-        return cls(admin, await connect(Address(url, name, heartbeat=10, timeout=timeout)))
+        link = await connect(Address(url, name, heartbeat=10, timeout=timeout))
+        return cls(admin, link, url.location.user)
 
     async def __aenter__(self) -> Self:
         """Use it as a context that hangs up."""
@@ -80,6 +85,15 @@ class AioDeclarer:
     async def holdings(self, queues: Collection[str]) -> Mapping[str, Holding]:
         """Count messages and consumers."""
         return await self._admin.holdings(queues)
+
+    async def asker(self) -> Asker | None:
+        """Say who asks; None when the other Admin is another user, who makes what is denied to this one."""
+        found = await self._admin.asker()
+        return found if found.user == self._user else None
+
+    async def denied(self, wanted: DeclaredObject) -> Denied | None:
+        """Ask for permission to make an object."""
+        return await denied(self._link, wanted)
 
     async def create(self, wanted: DeclaredObject) -> None:
         """Declare an object; raises what the other Admin raises."""

@@ -145,6 +145,11 @@ class Channel:
                 self._link.deaf.set()
 
     @guarded
+    async def ask(self, frame: Frame) -> None:
+        """Send a question whose answer may cost the channel; raises one of faults.TROUBLE."""
+        await self._inner.rpc(frame, timeout=RPC_TIMEOUT)
+
+    @guarded
     async def has_exchange(self, name: str) -> bool:
         """Ask by a passive declare, which a wrong name answers by closing the channel; raises one of faults.TROUBLE."""
         try:

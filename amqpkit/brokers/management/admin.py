@@ -16,7 +16,7 @@ from amqpkit.declare.identity import address, identity
 from amqpkit.declare.importing.live import Beyond
 from amqpkit.errors import AccessRefused, BrokerError, Refused
 from amqpkit.model import Binding, DeclaredObject, Holding, Policy, Queue, Surroundings, Topology
-from amqpkit.ports import BrokerInfo, ListedConsumer, QueueFigures
+from amqpkit.ports import Asker, BrokerInfo, ListedConsumer, QueueFigures
 
 # The most that RabbitMQ allows; 501 is answered 400.
 _PAGE: Final = 500
@@ -103,6 +103,19 @@ class ManagementAdmin:
         mine: Mapping[str, Any] = next((item for item in vhosts or () if item["name"] == self.vhost), {})
         found = wire.surroundings(operators, limits, mine, features or (), me or {})
         return replace(found, exchange_types=wire.exchange_types(await self._ask("overview") or {}))
+
+    async def asker(self) -> Asker:
+        """Say who we are and, to an administrator, what we may do.
+
+        Whom RabbitMQ's own database does not know (404) gets permissions from another backend, which tells nobody.
+        """
+        path = ("permissions", self.vhost, self._user)
+        answer = None if wire.DOTS.intersection(path) else await self._client.ask("GET", *path)
+        if answer is None or answer.status in {*_NO, HTTPStatus.NOT_FOUND}:
+            return Asker(self._user, self.vhost)
+        if not answer.fine:
+            self._fail(answer)
+        return Asker(self._user, self.vhost, wire.rights(answer.body))
 
     async def beyond(self) -> Beyond:
         """Read what no topology holds, as far as the user may see it: names only, the values may be secret."""

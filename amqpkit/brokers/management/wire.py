@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
-from amqpkit.model import Binding, DeclaredObject, Exchange, Holding, Policy, Queue, Surroundings
+from amqpkit.model import Binding, DeclaredObject, Exchange, Holding, Policy, Queue, Rights, Surroundings
 from amqpkit.ports import ListedConsumer, QueueFigures
 
 _LETTER: Final = {"queue": "q", "exchange": "e"}
@@ -188,6 +188,11 @@ def surroundings(
 def exchange_types(overview: Mapping[str, Any]) -> frozenset[str]:
     """Read which types of exchange the broker has."""
     return frozenset(item["name"] for item in overview.get("exchange_types", ()))
+
+
+def rights(item: Mapping[str, Any]) -> Rights:
+    """Read a user's permissions in a vhost."""
+    return Rights(item["configure"], item["write"], item["read"])
 
 
 def holding(item: Mapping[str, Any]) -> Holding:

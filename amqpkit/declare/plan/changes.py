@@ -9,6 +9,8 @@ from amqpkit.model import Binding, DeclaredObject, Exchange, Holding, Policy, Qu
 
 POLICYMAKER: Final = "policymaker"
 """The tag that policies take; everything else takes permissions on names."""
+_DEFAULT_EXCHANGE: Final = "amq.default"
+"""What the exchange without a name is called where permissions are concerned (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +176,9 @@ def _with_target(declared: Queue | Exchange, argument: str, change: Change) -> t
     if isinstance(change, Delete) and isinstance(declared, Queue):
         return (configure, POLICYMAKER)  # for the fence
     target = declared.arguments.get(argument)
-    if isinstance(change, Delete) or not target:
+    if isinstance(change, Delete) or target is None:
         return (configure,)
-    return (configure, f"read {declared.name}", f"write {target}")
+    return (configure, f"read {declared.name}", f"write {target or _DEFAULT_EXCHANGE}")
 
 
 def _replacement(change: Replace) -> str:
