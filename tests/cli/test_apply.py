@@ -223,7 +223,10 @@ def test_a_missing_tag_a_held_lock_and_a_stale_plan_are_documents_too(broker, ca
 
 
 def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, capsys, file, user, urls):
+    # Of two users nobody is asked for permissions beforehand: what one is denied, the other may do.
     limited = urls(user("policymaker", configure=r"^(email\.send\..+|amqpkit\.lock)$"))
+    other = urls(user("policymaker", configure=r"^email\.send\..+$"))
+    limited = [*limited[:3], other[3]]
 
     assert main(["apply", str(file), "--yes", *limited]) == 3
     out, err = capsys.readouterr()
@@ -240,6 +243,28 @@ def test_stopped_on_the_way_is_exit_3_and_another_run_does_the_rest(broker, caps
 
     assert apply(broker, file, "--yes") == 0
     assert "Created 2, changed 0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tags", ["policymaker", "administrator"])
+def test_a_user_without_permission_on_some_names_is_refused_before_the_first_change(
+    broker, capsys, file, user, urls, tags
+):
+    limited = urls(user(tags, configure=r"^(email\.send\..+|amqpkit\.lock)$"))
+    before = broker.http("GET", f"exchanges/{broker.vhost}")[1]
+
+    assert main(["apply", str(file), "--yes", *limited]) == 1
+    out, err = capsys.readouterr()
+    assert "+ queue email.send\n" in out
+    assert f'may not do this in vhost "{broker.vhost}"; it lacks permission to configure "email.send"' in err
+    assert f"rabbitmqctl set_permissions -p {broker.vhost} " in err
+    assert err.endswith("; nothing was changed\n")
+    assert main(["apply", str(file), "--yes", "--json", *limited]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["outcome"], document["changes"][0]["done"]) == ("failed", False)
+    assert 'configure "email.send"' in document["errors"][0]
+    for listing in ("queues", "bindings", "policies"):
+        assert broker.http("GET", f"{listing}/{broker.vhost}")[1] == []
+    assert broker.http("GET", f"exchanges/{broker.vhost}")[1] == before
 
 
 def test_a_user_who_may_make_no_policies_is_refused_before_the_first_change(broker, capsys, file, user, urls):

@@ -9,7 +9,8 @@ import pytest
 
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.errors import AccessRefused, BrokerError, ConnectionFailed, Refused
-from amqpkit.model import Binding, Exchange, Policy, Queue
+from amqpkit.model import Binding, Exchange, Policy, Queue, Rights
+from amqpkit.ports import Asker
 
 URL = "http://us%40er:se%2Fcret@rabbit.example:15672"
 
@@ -339,3 +340,22 @@ async def test_a_binding_is_deleted_by_the_brokers_key():
 async def test_what_is_not_there_is_deleted(missing):
     async with admin(says(404, "Not Found")) as here:
         await here.delete(missing)
+
+
+@pytest.mark.parametrize(("status", "rights"), [(200, Rights("^a", "", ".*")), (401, None), (403, None), (404, None)])
+async def test_only_an_administrator_is_told_what_the_user_may(status, rights):
+    seen = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.url.raw_path)
+        return httpx2.Response(status, json={"configure": "^a", "write": "", "read": ".*"})
+
+    async with admin(answer, vhost="team/a") as here:
+        assert await here.asker() == Asker("us@er", "team/a", rights)
+    assert seen == [b"/api/permissions/team%2Fa/us%40er"]
+
+
+async def test_a_broker_that_cannot_say_what_the_user_may_is_no_user_without_permissions():
+    async with admin(says(500, "out of order")) as here:
+        with pytest.raises(BrokerError, match="out of order"):
+            await here.asker()
