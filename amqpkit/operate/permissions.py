@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from amqpkit.declare.plan import changes as judged
 from amqpkit.declare.plan.changes import Change
-from amqpkit.declare.plan.permissions import lacking, needs, question, sample
+from amqpkit.declare.plan.permissions import lacking, needs, questions, sample
 from amqpkit.errors import AccessRefused
 from amqpkit.model import Binding, Rights
 from amqpkit.ports import Admin, Asker, Denied, Gatekeeper
@@ -40,8 +39,7 @@ async def require_permissions(steps: Iterable[Change], admin: Admin) -> None:
         return
     if asker.rights is not None and len(denied) == len(asked):
         raise AccessRefused(_refusal(asker, [need for step in doubtful for need in lacking(step, asker.rights)]))
-    missing = [_missing(step, permission) for step, permission in denied]
-    raise AccessRefused(_refusal(asker, missing, f", and perhaps more: {_asked(asked, doubtful)}"))
+    raise AccessRefused(_refusal(asker, denied, f", and perhaps more: {_asked(asked, doubtful)}"))
 
 
 def _asked(asked: Sequence[Change], doubtful: Sequence[Change]) -> str:
@@ -50,24 +48,23 @@ def _asked(asked: Sequence[Change], doubtful: Sequence[Change]) -> str:
     return f"{some}the plan lists what it takes under Requires"
 
 
-async def _denied(steps: Sequence[Change], keeper: Gatekeeper) -> Sequence[tuple[Change, Denied]]:
+async def _denied(steps: Sequence[Change], keeper: Gatekeeper) -> Sequence[str]:
+    """Give the need of each step that the broker denies."""
     answers = await asyncio.gather(*(_answer(step, keeper) for step in steps), return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
-    return [(step, answer) for step, answer in zip(steps, answers, strict=True) if isinstance(answer, Denied)]
+    return [answer for answer in answers if isinstance(answer, str)]
 
 
-async def _answer(step: Change, keeper: Gatekeeper) -> Denied | None:
-    asked = question(step)
-    return None if asked is None else await keeper.denied(asked)
-
-
-def _missing(step: Change, permission: Denied) -> str:
-    declared = judged.subject(step)
-    if permission is Denied.TOPIC and isinstance(declared, Binding):
-        return f"{permission} {declared.routing_key} of {declared.source}"
-    return next(need for need in needs(step) if need.startswith(f"{permission} "))
+async def _answer(step: Change, keeper: Gatekeeper) -> str | None:
+    for each in questions(step):
+        denied = await keeper.denied(each)
+        if denied is Denied.TOPIC and isinstance(each, Binding):
+            return f"{denied} {each.routing_key} of {each.source}"
+        if need := next((need for need in needs(step) if need.startswith(f"{denied} ")), None):
+            return need
+    return None
 
 
 def _refusal(asker: Asker, missing: Iterable[str], more: str = "") -> str:

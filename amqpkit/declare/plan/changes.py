@@ -9,7 +9,7 @@ from amqpkit.model import Binding, DeclaredObject, Exchange, Holding, Policy, Qu
 
 POLICYMAKER: Final = "policymaker"
 """The tag that policies take; everything else takes permissions on names."""
-_DEFAULT_EXCHANGE: Final = "amq.default"
+DEFAULT_EXCHANGE: Final = "amq.default"
 """What the exchange without a name is called where permissions are concerned (measured)."""
 
 
@@ -174,11 +174,13 @@ def requires(change: Change) -> tuple[str, ...]:
 def _with_target(declared: Queue | Exchange, argument: str, change: Change) -> tuple[str, ...]:
     configure = f"configure {declared.name}"
     if isinstance(change, Delete) and isinstance(declared, Queue):
-        return (configure, POLICYMAKER)  # for the fence
+        # A policy is the fence, and a message of ours keeps others out of a quorum queue.
+        plug = (f"write {DEFAULT_EXCHANGE}",) if declared.type == "quorum" else ()
+        return (configure, *plug, POLICYMAKER)
     target = declared.arguments.get(argument)
     if isinstance(change, Delete) or target is None:
         return (configure,)
-    return (configure, f"read {declared.name}", f"write {target or _DEFAULT_EXCHANGE}")
+    return (configure, f"read {declared.name}", f"write {target or DEFAULT_EXCHANGE}")
 
 
 def _replacement(change: Replace) -> str:

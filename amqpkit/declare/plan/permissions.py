@@ -7,12 +7,13 @@ from types import MappingProxyType
 from typing import Final
 
 from amqpkit.declare.plan import changes as judged
-from amqpkit.declare.plan.changes import POLICYMAKER, Change, Delete
+from amqpkit.declare.plan.changes import DEFAULT_EXCHANGE, POLICYMAKER, Change, Delete
 from amqpkit.declare.policies import readable
 from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue, Rights
 
 MOST: Final = 25
 """Changes that a broker is asked about: each answer may cost a channel, and a line in the broker's log."""
+_PLUG: Final = f"write {DEFAULT_EXCHANGE}"
 
 
 def needs(change: Change) -> tuple[str, ...]:
@@ -34,25 +35,27 @@ def _gives(rights: Rights, need: str) -> bool:
     return pattern is None or pattern.search(name.encode("utf-8", "surrogatepass")) is not None
 
 
-def question(change: Change) -> Queue | Exchange | Binding | None:
-    """Give the object that stands for a change when a broker is asked; None for what takes a tag.
+def questions(change: Change) -> tuple[Queue | Exchange | Binding, ...]:
+    """Give the objects that stand for a change when a broker is asked; none for what takes a tag.
 
-    To delete takes no permission on what the object dead-letters to.
+    To delete takes no permission on what the object dead-letters to. Who may bind the default exchange may publish to
+    it, so an impossible binding stands for that; what else it would take is in no need of the change.
     """
     declared: DeclaredObject = judged.subject(change)
     if isinstance(declared, Policy):
-        return None
-    if isinstance(change, Delete) and not isinstance(declared, Binding):
-        return replace(declared, arguments=MappingProxyType({}))
-    return declared
+        return ()
+    if not isinstance(change, Delete) or isinstance(declared, Binding):
+        return (declared,)
+    bare = replace(declared, arguments=MappingProxyType({}))
+    return (bare, Binding("", "", destination_type="exchange")) if _PLUG in needs(change) else (bare,)
 
 
 def sample(changes: Iterable[Change], most: int = MOST) -> tuple[Change, ...]:
     """Pick at most so many changes with names, evenly over each kind; of those that take the same, one."""
     kinds: dict[type, dict[tuple[str, ...], Change]] = defaultdict(dict)
     for change in changes:
-        if (asked := question(change)) is not None:
-            kinds[type(asked)].setdefault(needs(change), change)
+        if asked := questions(change):
+            kinds[type(asked[0])].setdefault(needs(change), change)
     chosen: list[Change] = []
     smallest_first = sorted(kinds.values(), key=len)
     for position, kind in enumerate(smallest_first):

@@ -7,13 +7,16 @@ import re
 import pytest
 
 from amqpkit.brokers.aio.declarer import AioDeclarer
+from amqpkit.brokers.aio.sentry import AioSentry
 from amqpkit.brokers.management import ManagementAdmin
 from amqpkit.brokers.url import BrokerURL
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan import changes as judged
+from amqpkit.declare.plan.planning import Wishes
 from amqpkit.errors import AccessRefused, ConnectionFailed
 from amqpkit.model import Binding, Exchange, Queue, Topology
 from amqpkit.operate.apply import apply
+from amqpkit.operate.prune import Pruning
 from amqpkit.operate.survey import survey
 from amqpkit.ports import Denied
 from tests.broker.apply.test_apply import FULL
@@ -109,6 +112,43 @@ async def test_who_may_do_exactly_what_a_plan_requires_may_apply_it(broker, as_u
     report = await apply(topology, await as_user(tags, **exactly))
 
     assert len(report.created) == len(plan.steps)
+
+
+@BOTH
+async def test_to_delete_takes_what_is_required_too_and_no_more(broker, as_user, tags):
+    kinds = ("classic", "quorum", "stream")
+    there = Topology(
+        exchanges=(Exchange("own.x", arguments={"alternate-exchange": "other"}),),
+        queues=tuple(queue(f"own.{kind}", kind, **_dead(kind)) for kind in kinds),
+        bindings=(Binding("own.x", "own.classic", "k"),),
+        owns=("own",),
+    )
+    async with ManagementAdmin(broker.api, vhost=broker.vhost) as admin:
+        await apply(there, admin)
+    before, none = listed(broker), Topology(owns=("own",))
+    for configure, write, read, lacks in (
+        (r"^own\.[^q]", "^(amq.default|own.classic)$", "^own.x$", 'configure "own.quorum"'),
+        (r"^own\.", "^own.classic$", "^own.x$", 'write "amq.default"'),
+        (r"^own\.", "^amq.default$", "^own.x$", 'write "own.classic"'),
+        (r"^own\.", "^(amq.default|own.classic)$", "", 'read "own.x"'),
+    ):
+        declarer = await as_user(tags, configure, write, read)
+        with pytest.raises(AccessRefused, match=f"it lacks permission to {lacks}[ ,]"):
+            await apply(none, declarer, wishes=Wishes(prune=True))
+        assert listed(broker) == before
+
+    declarer = await as_user(tags, r"^own\.", "^(amq.default|own.classic)$", "^own.x$")
+    url = re.sub(r"//.*@", f"//{broker.vhost}-limited:{PASSWORD}@", broker.url)
+    sentry = await AioSentry.open(BrokerURL.parse(url), "test")
+    try:
+        pruning = Pruning(sentry, settle=0.1, fenced=0.1)
+        assert len((await apply(none, declarer, wishes=Wishes(prune=True), pruning=pruning)).deleted) == 5
+    finally:
+        await sentry.close()
+
+
+def _dead(kind):
+    return {} if kind == "stream" else {"x-dead-letter-exchange": "other"}
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["missing", "there"])

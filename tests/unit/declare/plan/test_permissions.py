@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from amqpkit.declare.plan.changes import Create, Delete, requires
-from amqpkit.declare.plan.permissions import MOST, lacking, needs, question, sample
+from amqpkit.declare.plan.permissions import MOST, lacking, needs, questions, sample
 from amqpkit.model import Binding, Exchange, Policy, Queue, Rights
 
 
@@ -55,16 +55,19 @@ def test_to_dead_letter_to_the_default_exchange_takes_a_permission_on_it():
 
 
 def test_the_fence_of_a_deletion_is_no_name():
-    assert needs(Delete(queue("q"))) == ("configure q",)
+    assert needs(Delete(queue("q"))) == ("configure q", "write amq.default")
 
 
 def test_what_is_deleted_is_asked_about_without_what_it_dead_letters_to():
     doomed = queue("q", **{"x-dead-letter-exchange": "dead"})
 
-    assert question(Delete(doomed)).arguments == {}
-    assert question(Create(doomed)) is doomed
-    assert question(Delete(Binding("x", "q", "k"))) == Binding("x", "q", "k")
-    assert question(Create(Policy("p", "^q$", {"max-length": 1}))) is None
+    bare, plug = questions(Delete(doomed))
+    assert (bare.name, bare.arguments) == ("q", {})
+    assert (plug.destination, plug.destination_type) == ("", "exchange")
+    assert questions(Delete(Exchange("x", arguments={"alternate-exchange": "y"}))) == (Exchange("x"),)
+    assert questions(Create(doomed)) == (doomed,)
+    assert questions(Delete(Binding("x", "q", "k"))) == (Binding("x", "q", "k"),)
+    assert questions(Create(Policy("p", "^q$", {"max-length": 1}))) == ()
 
 
 def test_the_broker_is_asked_about_few_names_from_the_whole_plan_and_of_every_kind():

@@ -184,7 +184,8 @@ def test_of_three_bindings_the_one_that_left_the_file_goes():
         (Create(Exchange("x", arguments={"alternate-exchange": "a"})), ("configure x", "read x", "write a")),
         (Create(Binding("x", "q")), ("write q", "read x")),
         (Create(Policy("p", "^q$", {})), ("policymaker",)),
-        (Delete(queue()), ("configure q", "policymaker")),
+        (Delete(queue()), ("configure q", "write amq.default", "policymaker")),
+        (Delete(queue("classic")), ("configure q", "policymaker")),
         (Delete(Exchange("x", arguments={"alternate-exchange": "a"})), ("configure x",)),
     ],
 )
