@@ -77,11 +77,13 @@ def needs(declared: DeclaredObject, user: str, vhost: str) -> str:
             end = declared.destination
             return f'{who}write permission on "{end}" and read permission on "{declared.source}"'
         case Queue():
-            target, extra = declared.arguments.get("x-dead-letter-exchange"), "read permission on it"
+            target = declared.arguments.get("x-dead-letter-exchange")
         case Exchange():
-            target, extra = declared.arguments.get("alternate-exchange"), "read permission on it"
-    also = f', {extra} and write permission on "{target}"' if target else ""
-    return f'{who}configure permission on "{declared.name}"{also}'
+            target = declared.arguments.get("alternate-exchange")
+    if target is None:
+        return f'{who}configure permission on "{declared.name}"'
+    end = target or "amq.default"  # what the exchange without a name is called here (measured)
+    return f'{who}configure permission on "{declared.name}", read permission on it and write permission on "{end}"'
 
 
 def _value(text: str) -> str:

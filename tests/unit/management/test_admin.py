@@ -232,6 +232,11 @@ async def test_who_does_not_answer_is_named_without_secrets(error, tries, text):
             'configure permission on "q", read permission on it and write permission on "d"',
         ),
         (Exchange("x"), "Access refused.", 'configure permission on "x"'),
+        (
+            Queue("q", arguments={"x-dead-letter-exchange": ""}),
+            "Access refused.",
+            'read permission on it and write permission on "amq.default"',
+        ),
         (Binding("x", "q"), "Access refused.", 'write permission on "q" and read permission on "x"'),
         (Policy("p", "^q$", {}), "User not authorised to access object", "the tag policymaker"),
         (Queue("q"), "Not_Authorized", "the password is wrong"),
