@@ -46,7 +46,7 @@ async def apply(
     over our queues, nothing at all is changed and you are told what can be done. Nothing is deleted without --prune;
     applying twice changes nothing. Only one apply at a time runs in a vhost.
 
-    Permissions are looked at before the first change: an administrator's on every name, another user's on 25 at most.
+    Permissions are looked at before the first change: an administrator's on every name, another user's on some.
 
     Exit codes: 0 the broker has it all; 1 refused, failed or declined with nothing changed; 3 stopped on the way: what
     was made stays, and applying again does the rest, when the cause of a refusal is removed.

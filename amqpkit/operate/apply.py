@@ -49,8 +49,8 @@ async def apply(
     """Create what is missing and overwrite policies that differ; a second call changes nothing.
 
     What is in no file stays, unless the wishes say prune, which takes `pruning`. `on_step` is called for each change
-    when it is done. Raises Conflicts before anything is changed, ApplyFailed when it stops on the way or a change does
-    not take effect, and what the admin's `read` raises.
+    when it is done. Raises Conflicts and AccessRefused before anything is changed, ApplyFailed when it stops on the way
+    or a change does not take effect, and what the admin's `read` raises.
     """
     plan = await prepare(topology, admin, wishes)
     return await perform(plan, topology, admin, wishes=wishes, pruning=pruning, on_step=on_step)

@@ -44,7 +44,7 @@ async def require_permissions(steps: Iterable[Change], admin: Admin) -> None:
 
 def _asked(asked: Sequence[Change], doubtful: Sequence[Change]) -> str:
     every = len({needs(step) for step in doubtful})
-    some = f"{len(asked)} of {every:,} names were asked about, and " if len(asked) < every else ""
+    some = f"{len(asked)} of {every:,} changes were asked about, and " if len(asked) < every else ""
     return f"{some}the plan lists what it takes under Requires"
 
 

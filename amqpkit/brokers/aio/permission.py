@@ -1,4 +1,6 @@
-"""Questions for permission: requests that RabbitMQ refuses in any case, of which it says first who may not make them.
+"""Questions for permission: requests that can do nothing, of which RabbitMQ says first who may not make them.
+
+A queue and an exchange that it refuses after that, and the end of a binding that nobody has.
 
 Measured on 4.0 and 4.3, of objects that are there and of some that are not: nothing is made, changed or deleted, and no
 connection ends. An answer other than 403 costs at most the channel, and a line in the broker's log.

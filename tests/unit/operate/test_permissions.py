@@ -89,7 +89,7 @@ async def test_of_many_names_it_is_said_how_many_were_asked_about():
     many = Topology(queues=tuple(Queue(f"q{number}", arguments={"x-queue-type": "quorum"}) for number in range(1200)))
     admin = Kept(Asker("ann", "v"), {"q0": Denied.CONFIGURE})
 
-    with pytest.raises(AccessRefused, match="more: 25 of 1,200 names were asked about, and the plan lists what it"):
+    with pytest.raises(AccessRefused, match="more: 25 of 1,200 changes were asked about, and the plan lists what it"):
         await apply(many, admin)
 
 
