@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from amqpkit.brokers.aio.declarer import AioDeclarer
 from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
@@ -19,13 +20,15 @@ from amqpkit.declare.migration.request import Migration
 from amqpkit.declare.migration.steps import next_step
 from amqpkit.declare.plan.planning import Wishes
 from amqpkit.errors import StalePlan
-from amqpkit.operate.migrate.prepare import prepare
+from amqpkit.operate.migrate.prepare import changes, prepare
 from amqpkit.operate.migrate.report import CannotMigrate, MigrationStopped, Report
 from amqpkit.operate.migrate.run import Tools
 from amqpkit.operate.migrate.run import migrate as perform
+from amqpkit.operate.permissions import require_permissions
 from amqpkit.operate.prune import Pruning
 from amqpkit.units import parse_duration
 
+TAKES: Final = "it takes all three on the queue's name and on those that begin with it and .migrating"
 NO_TERMINAL: Final = "nothing was changed: there is no terminal to ask at; look at --dry-run, then say --yes"
 
 
@@ -104,6 +107,8 @@ async def migrate(  # noqa: PLR0913 - a command's options
                 # Somebody may have changed something while we asked, or waited for the lock.
                 if (await prepare(name, topology, admin, wishes)).migration != prospect.migration:
                     raise StalePlan("the broker has changed since the steps were shown; nothing was changed")
+                async with await AioDeclarer.open(admin, place.url, "amqpkit migrate") as declarer:
+                    await require_permissions(changes(prospect), declarer, hint=TAKES)
                 tools = Tools(
                     admin,
                     Pruning(sentry, settle=quiet),

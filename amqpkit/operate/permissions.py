@@ -13,6 +13,7 @@ from amqpkit.model import Binding, Rights
 from amqpkit.ports import Admin, Asker, Denied, Gatekeeper
 
 _NAMED: Final = 3
+_REQUIRES: Final = "the plan lists what it takes under Requires"
 _WORDS: Final = {
     Denied.CONFIGURE: "configure",
     Denied.WRITE: "write",
@@ -21,12 +22,12 @@ _WORDS: Final = {
 }
 
 
-async def require_permissions(steps: Iterable[Change], admin: Admin) -> None:
+async def require_permissions(steps: Iterable[Change], admin: Admin, *, hint: str = _REQUIRES) -> None:
     """Raise AccessRefused when the broker would refuse some of the steps, ConnectionFailed.
 
     An administrator's patterns say which; the broker is asked about some of those, since RabbitMQ reads patterns its
     own way and may take permissions from elsewhere. Of other users' steps it is asked about a few of each kind. An
-    Admin that is no Gatekeeper may do all.
+    Admin that is no Gatekeeper may do all. `hint` says where to read what else it takes.
     """
     if not isinstance(admin, Gatekeeper) or (asker := await admin.asker()) is None:
         return
@@ -39,13 +40,12 @@ async def require_permissions(steps: Iterable[Change], admin: Admin) -> None:
         return
     if asker.rights is not None and len(denied) == len(asked):
         raise AccessRefused(_refusal(asker, [need for step in doubtful for need in lacking(step, asker.rights)]))
-    raise AccessRefused(_refusal(asker, denied, f", and perhaps more: {_asked(asked, doubtful)}"))
+    raise AccessRefused(_refusal(asker, denied, f", and perhaps more: {_asked(asked, doubtful)}{hint}"))
 
 
 def _asked(asked: Sequence[Change], doubtful: Sequence[Change]) -> str:
     every = len({needs(step) for step in doubtful})
-    some = f"{len(asked)} of {every:,} changes were asked about, and " if len(asked) < every else ""
-    return f"{some}the plan lists what it takes under Requires"
+    return f"{len(asked)} of {every:,} changes were asked about, and " if len(asked) < every else ""
 
 
 async def _denied(steps: Sequence[Change], keeper: Gatekeeper) -> Sequence[str]:

@@ -109,3 +109,32 @@ def test_what_cannot_be_is_refused_and_changes_nothing(broker, capsys, files, ur
     assert run(before, *urls(), "--timeout", "5") == 64
     assert main(["migrate", "exchange", "shop", after, *urls()]) == 64
     assert main(["plan", before, *urls(), "--detailed-exitcode"]) == 0
+
+
+@pytest.mark.parametrize("tags", ["policymaker", "administrator"])
+@pytest.mark.parametrize(
+    ("permission", "pattern", "lacking"),
+    [
+        ("configure", r"^(orders(\..*)?|amqpkit\.lock)$(?<!back)", 'configure "orders.migrating.back"'),
+        ("write", r"^(?!orders\.migrating$)", 'write "orders.migrating"'),
+        ("read", r"^(?!shop$)", 'read "shop"'),
+    ],
+)
+def test_what_a_user_may_not_do_on_the_way_is_told_before_the_first_step(
+    broker, capsys, files, urls, user, tags, permission, pattern, lacking
+):
+    before, after = files
+    assert main(["apply", before, *urls(), "--yes"]) == 0
+    credentials = user(tags)
+    rights = {"configure": ".*", "write": ".*", "read": ".*", permission: pattern}
+    broker.http("PUT", f"permissions/{broker.vhost}/{credentials.partition(':')[0]}", rights)
+    capsys.readouterr()
+
+    assert run(after, *urls(credentials), "--yes") == 1
+
+    err = capsys.readouterr().err
+    assert f"it lacks permission to {lacking}" in err
+    assert "nothing was changed" in err
+    assert {each["name"] for each in broker.http("GET", f"queues/{broker.vhost}")[1]} == {"orders"}
+    assert broker.http("GET", f"policies/{broker.vhost}")[1] == []
+    assert not [each for each in broker.http("GET", f"exchanges/{broker.vhost}")[1] if "orders" in each["name"]]

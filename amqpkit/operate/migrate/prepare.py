@@ -7,10 +7,10 @@ from amqpkit.declare.migration.request import Migration, make_migration, queue_o
 from amqpkit.declare.migration.scaffold import Scaffold
 from amqpkit.declare.migration.steps import Seen
 from amqpkit.declare.plan.actual import Actual
-from amqpkit.declare.plan.changes import POLICYMAKER
+from amqpkit.declare.plan.changes import POLICYMAKER, Change, Create, Delete
 from amqpkit.declare.plan.extras import references
 from amqpkit.declare.plan.planning import Wishes
-from amqpkit.model import Holding, Surroundings, Topology
+from amqpkit.model import DeclaredObject, Holding, Surroundings, Topology
 from amqpkit.operate.migrate.report import CannotMigrate
 from amqpkit.operate.prune import can_be_fenced
 from amqpkit.operate.survey import NO_WISHES, survey
@@ -49,6 +49,21 @@ async def prepare(name: str, topology: Topology, admin: Admin, wishes: Wishes = 
         seen = replace(seen, fenceable=can_be_fenced(migration.found))
     holding = actual.holdings.get(name, Holding(0, 0))
     return Prospect(migration, seen, holding, tuple(cautions(migration, topology, actual)))
+
+
+def changes(prospect: Prospect) -> tuple[Change, ...]:
+    """List what a migration makes and deletes, in no order: for who asks whether the user may."""
+    migration, seen = prospect.migration, prospect.seen
+    scaffold, wanted, holding = migration.scaffold, migration.wanted, migration.holding
+    moved = (*seen.bindings, *seen.held_bindings)
+    made: tuple[DeclaredObject, ...] = (
+        *migration.needed,
+        *((scaffold.trial(wanted),) if migration.differences else ()),
+        *(holding, wanted, scaffold.into, scaffold.back, scaffold.way_in, scaffold.way_back),
+        *(replace(each, destination=queue.name) for queue in (holding, wanted) for each in moved),
+    )
+    gone = (holding, *((migration.found,) if migration.found else ()))
+    return (*map(Create, made), *map(Delete, gone))
 
 
 async def _holdings(name: str, there: Topology, admin: Admin) -> dict[str, Holding]:
