@@ -13,7 +13,7 @@ from amqpkit.declare.plan import changes as judged
 from amqpkit.declare.plan.changes import Change
 from amqpkit.declare.plan.document import FORMAT, change_document, document
 from amqpkit.declare.plan.planning import Plan
-from amqpkit.errors import AccessRefused, AmqpkitError, TopologyError
+from amqpkit.errors import AmqpkitError, TopologyError
 from amqpkit.operate.refusals import ApplyFailed, Conflicts
 from amqpkit.operate.report import Report
 from amqpkit.ports import BrokerInfo
@@ -42,9 +42,6 @@ class Face(Protocol):
 
     def declined(self, reason: str) -> int:
         """Nobody said yes."""
-
-    def forbidden(self, error: AccessRefused) -> int:
-        """The user may not do it."""
 
     def failed(self, error: ApplyFailed) -> int:
         """It stopped on the way."""
@@ -92,10 +89,6 @@ class TextFace:
     def declined(self, reason: str) -> int:
         """Say why nothing happens."""
         return self._no(reason)
-
-    def forbidden(self, error: AccessRefused) -> int:
-        """Say what the user lacks."""
-        return self._no(str(error))
 
     def failed(self, error: ApplyFailed) -> int:
         """Say what is done and what is not."""
@@ -181,10 +174,6 @@ class JsonFace:
     def declined(self, reason: str) -> int:
         """Print why nothing happens."""
         return self._print("declined", FAILED, errors=[reason])
-
-    def forbidden(self, error: AccessRefused) -> int:
-        """Print what the user lacks."""
-        return self._print("failed", FAILED, errors=[str(error)])
 
     def failed(self, error: ApplyFailed) -> int:
         """Print what is done and what went wrong."""

@@ -18,7 +18,7 @@ from amqpkit.cli.waiting import Waiting, reading
 from amqpkit.declare.load import load_topology
 from amqpkit.declare.plan.planning import Plan, Wishes
 from amqpkit.declare.plan.saved import SavedPlan, read, require_fresh
-from amqpkit.errors import AccessRefused, AmqpkitError, StalePlan
+from amqpkit.errors import AmqpkitError, StalePlan
 from amqpkit.model import Topology
 from amqpkit.operate.apply import perform
 from amqpkit.operate.prune import Pruning
@@ -116,8 +116,6 @@ async def _apply(  # noqa: PLR0913 - a command's options
                     )
             except ApplyFailed as error:
                 return face.failed(error)
-            except AccessRefused as error:
-                return face.forbidden(error)
         return face.applied(report)
 
 
