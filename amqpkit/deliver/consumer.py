@@ -197,6 +197,9 @@ def check_consumers(topology: Topology, consumers: Iterable[Consumer[Any]]) -> N
     seen: dict[str, str] = {}
     plain = {queue.name: queue for queue in topology.queues}
     for consumer in consumers:
+        if not isinstance(consumer, Consumer):
+            faults.append(_no_consumer(consumer))
+            continue
         name = type(consumer).__name__
         if consumer.queue not in seen:
             seen[consumer.queue] = name
@@ -210,10 +213,16 @@ def check_consumers(topology: Topology, consumers: Iterable[Consumer[Any]]) -> N
             faults += _plain_misfits(consumer, plain[consumer.queue], topology)
         else:
             faults.append(f'{name}: queue "{consumer.queue}" is not in the topology{_near(consumer.queue, plain)}')
-    if not seen:
+    if not seen and not faults:
         faults.append("there is no consumer to run")
     if faults:
         raise ConsumerError("\n".join(faults))
+
+
+def _no_consumer(given: object) -> str:
+    if isinstance(given, type) and issubclass(given, Consumer):
+        return f"{given.__name__} is a class: write {given.__name__}()"
+    return f"{given!r:.80} is no Consumer"
 
 
 def _misfits(consumer: Consumer[Any], topology: Topology) -> list[str]:

@@ -300,6 +300,18 @@ def test_consumers_that_do_not_fit_are_refused_before_anything_starts() -> None:
         Worker(topology(), [], object())  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [(Does, r"^Does is a class: write Does\(\)$"), (print, r"^<built-in function print> is no Consumer")],
+)
+async def test_what_is_no_consumer_is_refused_before_anything_starts(given: Any, says: str) -> None:
+    with pytest.raises(ConsumerError, match=says):
+        Worker(topology(), [given], object())  # type: ignore[arg-type]
+    with pytest.raises(ConsumerError, match=says):
+        async with Simulator(topology(), [given]):
+            pass
+
+
 # --- real time ---------------------------------------------------------------------------------------
 
 
