@@ -9,7 +9,7 @@ from typing import Any, Self
 from amqpkit.deliver.brakes import Gate, Pace, pressure
 from amqpkit.deliver.flights import Flight, Flights, Shared
 from amqpkit.deliver.listening import listeners
-from amqpkit.deliver.outgoing import Order, Outcome, made, order_of, told
+from amqpkit.deliver.outgoing import Order, Outcome, check_topology, made, order_of, told
 from amqpkit.deliver.patience import after_nack
 from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.publisher import Overload, check_limits, system_clock
@@ -46,8 +46,10 @@ class BlockingPublisher:
         `timeout` in seconds is the deadline of each publish: connecting, an alarm, a full queue and the confirm
         included. `overload` says what to do about a full queue: `wait` for it until the deadline, or `fail` at once
         with Overloaded (above its `limits.depth`) or Nacked. `rate` is in messages a second, for each process.
-        `clock` only dates the messages. `tracing` opens a span around each publish. Raises ValueError.
+        `clock` only dates the messages. `tracing` opens a span around each publish. Raises ValueError, and
+        TypeError for what is no Topology.
         """
+        check_topology(topology)
         check_limits(timeout=timeout, window=window, rate=1 if rate is None else rate)
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._window, self._overload, self._rate = window, overload, rate

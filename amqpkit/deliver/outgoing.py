@@ -5,6 +5,7 @@ Async and blocking publishers take this from here, and the command line, which h
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -55,6 +56,14 @@ class Outcome:
     def fate(self) -> Fate:
         """Its end in one word."""
         return fate_of(self.error)
+
+
+def check_topology(given: object) -> None:
+    """Raise TypeError, with the remedy for a file's name, for what is no Topology."""
+    if not isinstance(given, Topology):
+        remedy = f': write load_topology("{given}")' if isinstance(given, str | PurePath) else ""
+        msg = f"the topology is a {type(given).__name__}, not a Topology{remedy}"
+        raise TypeError(msg)
 
 
 def order_of(

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from amqpkit.deliver.brakes import Gate, Pace, pressure
 from amqpkit.deliver.listening import listeners
-from amqpkit.deliver.outgoing import Order, Outcome, made, named, order_of, second_copy, told
+from amqpkit.deliver.outgoing import Order, Outcome, check_topology, made, named, order_of, second_copy, told
 from amqpkit.deliver.patience import after_nack
 from amqpkit.deliver.payload import Payload
 from amqpkit.deliver.pipeline import pipelined
@@ -59,8 +59,9 @@ class Publisher:
         `timeout` in seconds is the deadline of each publish: connecting, an alarm, a full queue and the confirm
         included. `overload` says what to do about a full queue: `wait` for it until the deadline, or `fail` at once
         with Overloaded (above its `limits.depth`) or Nacked. `rate` is in messages a second. `tracing` opens a span
-        around each publish. Raises ValueError.
+        around each publish. Raises ValueError, and TypeError for what is no Topology.
         """
+        check_topology(topology)
         check_limits(timeout=timeout, window=window, rate=1 if rate is None else rate)
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._on_event, self._tracing = listeners(on_event), tracing

@@ -18,6 +18,7 @@ from amqpkit.deliver.handler import Halt, Handler
 from amqpkit.deliver.lane import Lane
 from amqpkit.deliver.listener import JobListener
 from amqpkit.deliver.listening import listeners
+from amqpkit.deliver.outgoing import check_topology
 from amqpkit.deliver.payload import decode, registry
 from amqpkit.deliver.running import Cancellations
 from amqpkit.deliver.slot import Slot, Tools
@@ -64,7 +65,11 @@ class Worker:
         chance: Callable[[], float] = random.random,
         name: str | None = None,
     ) -> None:
-        """Check everything that can be checked without a broker; raises ConsumerError with all that does not fit."""
+        """Check everything that can be checked without a broker; raises ConsumerError with all that does not fit.
+
+        Raises TypeError for what is no Topology.
+        """
+        check_topology(topology)
         self.consumers = tuple(consumers)
         check_consumers(topology, self.consumers)
         check_jobs(topology, self.consumers)

@@ -1,15 +1,20 @@
 """Publishing on the in-memory broker: what goes out, where to, and what each failure is called."""
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amqpkit import Nacked, Payload, PublishError, PublishTimeout, PublishUncertain, Topology, Unroutable
+from amqpkit.deliver.blocking import BlockingPublisher
+from amqpkit.deliver.publisher import Publisher
+from amqpkit.deliver.worker import Worker
 from amqpkit.errors import MessageTooLarge, Unsendable
 from amqpkit.model import Policy
 from amqpkit.testing.simulator import Simulator
-from tests.worker.parts import topology
+from tests.worker.parts import Does, topology
 
 FILE = """
 version: 1
@@ -161,6 +166,25 @@ async def test_a_routing_key_is_never_filled_with_nothing() -> None:
         with pytest.raises(PublishError, match="idempotency key is empty"):
             await sim.publish(Mail(template="welcome"), key="")
         assert sim.ledger() == {}
+
+
+@pytest.mark.parametrize("given", ["topology.yaml", Path("topology.yaml"), None])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda given: Simulator(given, [Does()]),
+        lambda given: Worker(given, [Does()], object()),  # type: ignore[arg-type]
+        lambda given: Publisher(given, object()),  # type: ignore[arg-type]
+        lambda given: BlockingPublisher(given, object()),  # type: ignore[arg-type]
+    ],
+    ids=["simulator", "worker", "publisher", "blocking"],
+)
+def test_a_file_instead_of_the_topology_that_is_in_it_is_refused_with_the_remedy(
+    make: Callable[[Any], object], given: object
+) -> None:
+    remedy = "" if given is None else r': write load_topology\("topology\.yaml"\)$'
+    with pytest.raises(TypeError, match=f"^the topology is a {type(given).__name__}, not a Topology{remedy}"):
+        make(given)
 
 
 @pytest.mark.parametrize("headers", [{"amqpkit-attempt": 3}, {"x-death": []}])
