@@ -43,6 +43,11 @@ class Verdict(Generic[T]):
     exchange: str | None = None
 
 
+def no_exchange(name: str) -> str:
+    """Say that an exchange is missing and what to do, in the words of QueueMissing."""
+    return f'exchange "{name}" does not exist on the broker; run `amqpkit apply` first'
+
+
 def blame(cause: Loss, sent: Sequence[T]) -> Verdict[T]:
     """Judge a loss by the messages that were under way, oldest first.
 
@@ -54,9 +59,11 @@ def blame(cause: Loss, sent: Sequence[T]) -> Verdict[T]:
         named = (NO_EXCHANGE if cause.code == 404 else FORBIDDEN).search(cause.reason)  # noqa: PLR2004 - AMQP's own
         if named is None:
             return Verdict()
-        kind = Unroutable if cause.code == 404 else Unsendable  # noqa: PLR2004
         suspects = [each for each in sent if each.exchange == named["name"]]
-        return Verdict(suspects[-1] if suspects else None, kind, cause.reason, named["name"])
+        culprit = suspects[-1] if suspects else None
+        if cause.code == 404:  # noqa: PLR2004
+            return Verdict(culprit, Unroutable, no_exchange(named["name"]), named["name"])
+        return Verdict(culprit, Unsendable, cause.reason, named["name"])
     large = TOO_LARGE.search(cause.reason)
     if large is not None:
         suspects = [each for each in sent if len(each.message.body) == int(large["size"])]

@@ -68,6 +68,8 @@ class BlockingTransports:
 
         assert type(error) is Unroutable
         assert (error.exchange, error.routing_key, error.message_id) == (exchange, key, "m-1")
+        missing = 'exchange "nowhere" does not exist on the broker; run `amqpkit apply` first'
+        assert (error.reason == missing) is (exchange == "nowhere")
         assert self.outcome(transport) is None
 
     async def test_an_exchange_that_is_made_later_is_found(self, transport, admin, queue):

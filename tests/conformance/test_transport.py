@@ -17,6 +17,8 @@ from amqpkit.errors import MessageTooLarge, Nacked, PublishTimeout, QueueMissing
 from amqpkit.events import Connected, ConsumerLost, Consuming
 from amqpkit.model import Binding, Exchange, Message, Properties, Queue
 
+MISSING = 'exchange "nope" does not exist on the broker; run `amqpkit apply` first'
+
 
 @dataclass(frozen=True)
 class Gaps:
@@ -140,6 +142,7 @@ class Transports:
         results = [await outcome(future) for future in futures]
 
         assert [type(result) for result in results] == [Unroutable if to[0] else type(None) for to in targets]
+        assert {result.reason for result in results if result} == {MISSING}
         await self.depth_becomes(transport, "q", 90)
 
     async def test_one_id_many_times_at_once(self, transport, queue):

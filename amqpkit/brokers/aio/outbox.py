@@ -14,7 +14,7 @@ from amqpkit.brokers.aio.session import Link, Session
 from amqpkit.brokers.aio.tasks import stop
 from amqpkit.brokers.aio.wire import Channel, Fate, Outlet, Publish
 from amqpkit.brokers.backoff import Backoff
-from amqpkit.brokers.blame import Loss, blame
+from amqpkit.brokers.blame import Loss, blame, no_exchange
 from amqpkit.brokers.lanes import Lanes
 from amqpkit.errors import (
     BrokerBlocked,
@@ -259,7 +259,7 @@ class Outbox:
             self._release(self._lanes.exists(exchange))
             return
         for parcel in self._lanes.refused(exchange):
-            parcel.fail(Unroutable, f'exchange "{exchange}" does not exist')
+            parcel.fail(Unroutable, no_exchange(exchange))
         self._stir()
 
     def _release(self, parcels: list[Parcel]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from amqpkit.brokers import encoding
 from amqpkit.brokers.backoff import Backoff
-from amqpkit.brokers.blame import Loss, blame
+from amqpkit.brokers.blame import Loss, blame, no_exchange
 from amqpkit.brokers.blocking import frames
 from amqpkit.brokers.blocking.frames import Confirm, Returned
 from amqpkit.brokers.blocking.parcel import Parcel
@@ -127,7 +127,7 @@ class Outbox:
         # Other losses tell nothing: on 4.3 the question needs a permission that publishing does not (measured).
         if isinstance(answer, Loss) and answer.code == _MISSING:
             for parcel in self._lanes.refused(exchange):
-                self._fail(parcel, Unroutable, f'exchange "{exchange}" does not exist')
+                self._fail(parcel, Unroutable, no_exchange(exchange))
         else:
             self._release(self._lanes.exists(exchange))
         self._send()

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from amqpkit.brokers.blame import no_exchange
 from amqpkit.brokers.memory.channel import Fate
 from amqpkit.errors import Nacked, PublishError, PublishUncertain, Unroutable, Unsendable
 from amqpkit.model import Message
@@ -31,4 +32,6 @@ class Parcel:
     def error_of(self, fate: Fate, reason: str) -> PublishError | None:
         """Say what the broker's answer means to the sender; None: the message is stored."""
         kind = _ERRORS.get(fate)
+        if fate is Fate.MISSING:
+            reason = no_exchange(self.exchange)
         return None if kind is None else self.failure(kind, reason)

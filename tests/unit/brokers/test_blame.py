@@ -53,6 +53,12 @@ def test_the_broker_names_the_culprit(cause: Loss, culprit: Sent | None, kind: t
     assert (verdict.culprit, verdict.kind, verdict.exchange) == (culprit, kind, exchange)
 
 
+def test_the_sender_of_a_message_to_an_exchange_that_is_gone_is_told_the_remedy():
+    verdict = blame(Loss(404, "NOT_FOUND - no exchange 'it's' in vhost '/'"), EVERYBODY)
+
+    assert verdict.reason == 'exchange "it\'s" does not exist on the broker; run `amqpkit apply` first'
+
+
 def test_a_lone_message_is_the_culprit_whatever_the_broker_says():
     assert blame(Loss(406, "PRECONDITION_FAILED - something new"), [PLAIN]).culprit is PLAIN
 
