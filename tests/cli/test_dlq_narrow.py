@@ -20,7 +20,9 @@ from rich.cells import cell_len
 from amqpkit.cli.dlq.letters import is_called, letter_table
 from amqpkit.cli.dlq.wording import Paper
 from amqpkit.operate.dead_letters.letter import Letter
+from tests.broker.life.ledger import open_channel
 from tests.cli.dlq_desk import Desk
+from tests.cli.terminal import read_until
 from tests.unit.operate.dead_letters.letters import DIED, letter
 
 ID = "0199f0c4-7b1e-7c52-9a55-3c1d6a0f4e21"
@@ -108,6 +110,43 @@ def test_nothing_is_cut_where_there_is_room(monkeypatch: pytest.MonkeyPatch, str
 )
 def test_a_letter_is_known_by_its_cut_id(called: str, is_it: bool) -> None:
     assert is_called(ID, called) is is_it
+
+
+@pytest.mark.parametrize(
+    ("verb", "doing"),
+    [(["discard", "--reason", "a test"], b"Discarding"), (["replay", "--to-exchange"], b"Replaying")],
+    ids=["discard", "replay"],
+)
+def test_a_bar_says_what_is_done_and_counts_what_is_meant(here: Desk, verb: list[str], doing: bytes) -> None:
+    here.bury(4)
+    channel = open_channel(here.broker.url)
+    channel.exchange_declare("shop", "fanout")
+    channel.queue_bind("quiet", "shop")
+    channel.connection.close()
+    main_end, other_end = pty.openpty()
+    fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    environment = {**os.environ, "AMQP_URL": here.broker.url, "AMQP_API_URL": here.broker.api, "TERM": "xterm"}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    command = [sys.executable, "-m", "amqpkit.cli", "dlq", verb[0], "orders", str(here.file), *verb[1:], "--limit", "1"]
+    with subprocess.Popen(
+        command, stdin=other_end, stdout=subprocess.PIPE, stderr=other_end, env=environment, cwd=here.file.parent
+    ) as program:
+        os.close(other_end)
+        try:
+            before = read_until(main_end, b"Only yes is accepted: ")
+            os.write(main_end, b"yes\n")
+            after = read_until(main_end, None)
+            program.wait(timeout=30)
+        finally:
+            program.kill()
+            os.close(main_end)
+
+    assert program.returncode == 0
+    for said, word, other in ((before, b"Counting", doing), (after, doing, b"Counting")):
+        assert word in said
+        assert other not in said
+        assert b"1/1" in said
+    assert b"/4" not in before + after
 
 
 def test_a_terminal_of_80_columns_shows_ids_that_show_takes(here: Desk) -> None:

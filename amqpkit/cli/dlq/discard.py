@@ -88,7 +88,7 @@ async def _run(  # noqa: PLR0913, PLR0917 - what a discard needs
     audit: Path | None,
     stop: asyncio.Event | None = None,
 ) -> Discarded:
-    with _audit_file(audit) as file, Bar("Discarding") as bar:
+    with _audit_file(audit) as file, Bar("Discarding" if file else "Counting") as bar:
         return await discard_letters(
             here.transport,
             found.queue,

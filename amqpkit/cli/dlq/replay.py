@@ -113,10 +113,10 @@ class _Tally:
 
 async def _run(here: Desk, found: Found, order: Order) -> tuple[Replayed, _Tally, bool]:
     tally = _Tally()
-    with stopping() as stop, Bar("Replaying") as bar:
+    with stopping() as stop, Bar("Counting" if order.dry_run else "Replaying") as bar:
 
         def show(progress: Progress) -> None:
-            bar.at(progress.seen, progress.total, f"{progress.failed} failed" if progress.failed else "")
+            bar.at(*progress.towards(order.limit), f"{progress.failed} failed" if progress.failed else "")
 
         done = await replay_letters(
             here.transport,

@@ -70,7 +70,7 @@ async def discard(  # noqa: PLR0913 - keyword-only settings, each with its defau
     work: WorkQueue | None = None,
     clock: Clock,
     stop: asyncio.Event | None = None,
-    on_progress: Callable[[int, int], None] = lambda _seen, _total: None,
+    on_progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Discarded:
     """Discard letters; `write` must have the lines on disk when it returns (`AuditFile.append`), or raise OSError.
 
@@ -85,7 +85,7 @@ async def discard(  # noqa: PLR0913 - keyword-only settings, each with its defau
                 run.treat(taken)
                 if run.is_batch_full or not look.at_hand:
                     run.settle()
-                on_progress(look.seen, look.total)
+                on_progress(*run.progress(look))
         finally:
             run.settle()
     return run.report(look)
@@ -113,6 +113,12 @@ class _Run:
     @property
     def over(self) -> bool:
         return bool(self.trouble) or (self.limit is not None and self.discarded + len(self.batch) >= self.limit)
+
+    def progress(self, look: Look) -> tuple[int, int]:
+        """How many are done, of how many: of those that are there or, when fewer are meant, of those."""
+        if self.limit is None or self.limit >= look.total:
+            return look.seen, look.total
+        return self.discarded + len(self.batch), self.limit
 
     @property
     def is_batch_full(self) -> bool:

@@ -48,6 +48,10 @@ class Progress:
     again: int
     seconds: float
 
+    def towards(self, limit: int | None) -> tuple[int, int]:
+        """How many are done, of how many: of those that are there or, when fewer are meant, of those."""
+        return (self.seen, self.total) if limit is None or limit >= self.total else (self.replayed, limit)
+
     @property
     def left(self) -> float | None:
         """Seconds still to go at this pace, None while nothing tells."""
