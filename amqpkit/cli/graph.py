@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from amqpkit.cli.connect import AdminOptions, administered
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.usage import UsageError
-from amqpkit.cli.written import deliver
+from amqpkit.cli.written import deliver, refuse_to_overwrite
 from amqpkit.declare.graph.dot import dot
 from amqpkit.declare.graph.mermaid import mermaid
 from amqpkit.declare.graph.page import page
@@ -27,6 +27,7 @@ async def graph(
     *files: Path,
     format: Annotated[Format | None, Parameter(show_default=False)] = None,  # noqa: A002 - the command's word
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    force: Annotated[bool, Parameter(negative=())] = False,
     live: Annotated[bool, Parameter(negative=())] = False,
     connection: AdminOptions | None = None,
 ) -> int:
@@ -43,6 +44,8 @@ async def graph(
         html for one file that needs nothing else. Without it, --out's ending says which.
     out
         Write there instead of to stdout.
+    force
+        Let --out replace a file.
     live
         Draw what a broker has instead of files.
     connection
@@ -51,6 +54,7 @@ async def graph(
     if live and files:
         msg = "graph draws the files or, with --live, the broker: give one of the two"
         raise UsageError(msg)
+    refuse_to_overwrite(out, force=force)
     how = format or (_ENDINGS.get(out.suffix) if out else None) or "mermaid"
     if live:
         topology = await _read(connection or AdminOptions())

@@ -29,6 +29,19 @@ def nowhere(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
+def test_a_drawing_that_is_there_already_is_kept_unless_forced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "shop.mmd"
+    out.write_text("mine")
+
+    assert cli.main(["graph", SHOP, "--out", str(out)]) == 1
+    assert "exists already; give another --out, or --force to replace it" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+    assert cli.main(["graph", SHOP, "--out", str(out), "--force"]) == 0
+    assert out.read_text().startswith("flowchart")
+
+
 def test_mermaid_is_what_one_gets(capsys):
     assert cli.main(["graph", SHOP]) == 0
     assert capsys.readouterr().out.startswith("flowchart LR\n")

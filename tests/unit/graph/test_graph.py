@@ -203,7 +203,7 @@ def test_exchanges_in_a_circle_can_be_laid_out():
 def test_the_picture_in_the_documentation_is_the_shop_s():
     drawn = (ROOT / "docs" / "shop.mmd").read_text(encoding="utf-8")
 
-    assert drawn == mermaid(picture(shop())), "draw it anew: amqpkit graph topology/shop.yaml --out docs/shop.mmd"
+    assert drawn == mermaid(picture(shop())), "anew: amqpkit graph topology/shop.yaml --out docs/shop.mmd --force"
 
 
 def test_thousands_of_queues_are_drawn():
