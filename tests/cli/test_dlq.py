@@ -38,7 +38,7 @@ def test_every_dead_letter_queue_is_listed_with_its_owner_and_alert(here: Desk) 
     assert (orders["queue"], orders["work_queue"], orders["owner"]) == ("orders.dlq", "orders", "team-orders")
     assert (orders["depth"], orders["seen"], orders["reasons"]) == (3, 3, {"exhausted": 2, "crashed": 1})
     assert (orders["replayed"], orders["most_replays"]) == (1, 1)
-    assert orders["alert"] == {"messages": 3, "age_seconds": 600, "holds": True, "because": ["3 of 3 letters"]}
+    assert orders["alert"] == {"messages": 3, "age_seconds": 600, "holds": True, "because": ["3 letters (alert at 3)"]}
     assert datetime.now(UTC) - datetime.fromisoformat(orders["oldest"]) > timedelta(minutes=1)
     assert (quiet["depth"], quiet["oldest"], quiet["alert"]["holds"]) == (0, None, False)
 

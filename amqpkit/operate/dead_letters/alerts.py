@@ -20,7 +20,7 @@ def reached(alert: Alert, *, depth: int, age: float | None) -> tuple[bool, bool]
 def held(alert: Alert, *, depth: int, oldest: datetime | None, now: datetime) -> tuple[str, ...]:
     """Say in words which of an alert's thresholds are reached. None: the alert does not hold."""
     many, old = reached(alert, depth=depth, age=None if oldest is None else (now - oldest).total_seconds())
-    reasons = [f"{depth} of {alert.messages} letters"] if many else []
+    reasons = [f"{depth} letter{'' if depth == 1 else 's'} (alert at {alert.messages})"] if many else []
     if old and alert.age is not None:
         reasons.append(f"the oldest is older than {format_duration(round(alert.age * 1000))}")
     return tuple(reasons)

@@ -14,12 +14,13 @@ from tests.unit.operate.dead_letters.letters import DIED
     [
         (Alert(), 100, 100, ()),
         (Alert(messages=5), 4, 100, ()),
-        (Alert(messages=5), 5, None, ("5 of 5 letters",)),
+        (Alert(messages=5), 5, None, ("5 letters (alert at 5)",)),
+        (Alert(messages=1), 1, None, ("1 letter (alert at 1)",)),
         (Alert(age=600.0), 1, 9, ()),
         (Alert(age=600.0), 1, 10, ("the oldest is older than 10m",)),
         (Alert(age=600.0), 1, None, ()),
         (Alert(age=600.0), 0, 10, ()),
-        (Alert(messages=1, age=600.0), 2, 20, ("2 of 1 letters", "the oldest is older than 10m")),
+        (Alert(messages=1, age=600.0), 2, 20, ("2 letters (alert at 1)", "the oldest is older than 10m")),
         (Alert(messages=100, age=600.0), 2, 20, ("the oldest is older than 10m",)),
     ],
 )
