@@ -32,7 +32,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """What bodies are checked against; `by` says it in words, `version` is what the messages will say."""
+    """What bodies are checked against; `by` says it in a sentence, `version` is what the messages will say."""
 
     version: int
     by: str
@@ -60,9 +60,15 @@ def checker_of(type: str, version: int | None, *, modules: tuple[str, ...], lock
     if number in locked:
         document = locked[number]
         return Checker(
-            number, f"the schema of version {number} in {lock}", lambda _text, value: _by_schema(value, document)
+            number,
+            f"checked against the schema of version {number} in {lock}",
+            lambda _text, value: _by_schema(value, document),
         )
-    return Checker(number, "that it is JSON only: name its class with --payloads MODULE, or lock its schema", _anything)
+    return Checker(
+        number,
+        "checked only that the body is JSON: name its class with --payloads MODULE, or lock its schema",
+        _anything,
+    )
 
 
 def _by_class(type: str, version: int | None, modules: tuple[str, ...]) -> Checker:  # noqa: A002 - AMQP's word
@@ -79,7 +85,7 @@ def _by_class(type: str, version: int | None, modules: tuple[str, ...]) -> Check
     def fit(text: str, _value: object) -> str | None:
         return business_key(_made(cls, text))
 
-    return Checker(number, f"{cls.__name__} of {cls.__module__}", fit)
+    return Checker(number, f"checked against {cls.__name__} of {cls.__module__}", fit)
 
 
 def _made(cls: type[Payload], text: str) -> Payload:

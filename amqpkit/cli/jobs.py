@@ -65,9 +65,9 @@ class LogOptions:
 @jobs.command(name="list")
 async def list_(  # noqa: PLR0913 - a command's options
     *,
-    state: Annotated[tuple[JobState, ...], Parameter(negative=())] = (),
-    queue: str = "",
-    type: str = "",  # noqa: A002 - AMQP's word
+    state: Annotated[tuple[JobState, ...], Parameter(negative=(), show_default=False)] = (),
+    queue: Annotated[str, Parameter(show_default=False)] = "",
+    type: Annotated[str, Parameter(show_default=False)] = "",  # noqa: A002 - AMQP's word
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000))] = 50,
     log: LogOptions | None = None,
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
@@ -163,8 +163,8 @@ async def cancel(
 @jobs.command(name="watch")
 async def watch(
     *ids: str,
-    queue: str = "",
-    type: str = "",  # noqa: A002 - AMQP's word
+    queue: Annotated[str, Parameter(show_default=False)] = "",
+    type: Annotated[str, Parameter(show_default=False)] = "",  # noqa: A002 - AMQP's word
     every: Every = 0.5,
     log: LogOptions | None = None,
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,

@@ -36,7 +36,7 @@ async def publish(  # noqa: PLR0913 - a command's options
     many: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     resume: Path | None = None,
     skip_invalid: bool = False,
-    payloads: tuple[str, ...] = (),
+    payloads: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
     schemas: Path = LOCK,
     version: Annotated[int | None, Parameter(name="--schema-version")] = None,
     key: str | None = None,
@@ -99,7 +99,7 @@ async def publish(  # noqa: PLR0913 - a command's options
     url = (connection or BrokerOptions()).broker(topology.vhost)
     checker = checker_of(type, version, modules=payloads, lock=schemas)
     writer = _Writer(topology, type, checker, {"correlation_id": correlation_id, "priority": priority})
-    print(f"checked against {checker.by}", file=sys.stderr)
+    print(checker.by, file=sys.stderr)
     transport = AioTransport(url, name="amqpkit publish", connect_timeout=timeout)
     publisher = Publisher(topology, transport, timeout=timeout, overload=overload, rate=speed)
     if many is None:

@@ -28,5 +28,14 @@ def test_every_command_tells_its_exit_codes(capsys):
     assert not silent
 
 
+def test_no_help_shows_an_empty_default(capsys):
+    above = [(name,) for name in commands(helped(capsys)) if name not in NESTED]
+    below = [(name, verb) for name in NESTED for verb in commands(helped(capsys, name))]
+
+    pages = {words: helped(capsys, *words) for words in above + below}
+
+    assert not [words for words, page in pages.items() if re.search(r"\[default: (\(\)|\"\"|None)?\]", page)]
+
+
 def test_the_help_of_definitions_tells_what_they_are_not_for(capsys):
     assert "over existing objects it changes nothing" in " ".join(helped(capsys, "export", "definitions").split())

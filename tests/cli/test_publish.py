@@ -54,7 +54,7 @@ def test_a_locked_schema_is_used_where_no_class_is_named(office: Path, capsys: p
     assert "checked against the schema of version 3 in topology/schemas" in said
     assert '$.to: is missing; $.copies: is "x", not integer' in said
     assert main(["publish", "letter.send", "{}", "--schema-version", "1", *NOWHERE]) == 1
-    assert "checked against that it is JSON only" in capsys.readouterr().err
+    assert "checked only that the body is JSON: name its class" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
