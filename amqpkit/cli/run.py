@@ -25,7 +25,7 @@ from amqpkit.declare.load import load_topology
 from amqpkit.deliver.consumer import Setting
 from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.worker import Worker
-from amqpkit.errors import AmqpkitError
+from amqpkit.errors import AmqpkitError, ConsumerError
 from amqpkit.events import Connected, ConnectionLost, ConsumerLost, Consuming, Event, Settled, StoreDown
 from amqpkit.model import Topology
 from amqpkit.operate.logs import LogListener
@@ -77,7 +77,8 @@ async def run(  # noqa: PLR0913 - a command's options
     """
     watch = watch or WatchOptions()
     set_up_logging(verbose=verbose, json=watch.log_format == "json")
-    topology = load_topology(*topology_files(files), environ=os.environ)
+    paths = topology_files(files)
+    topology = load_topology(*paths, environ=os.environ)
     place = (connection or AdminOptions()).place(topology.vhost)
     consumers, url = find_consumers(target), place.url
     tally: Counter[str] = Counter()
@@ -87,18 +88,22 @@ async def run(  # noqa: PLR0913 - a command's options
     transport = AioTransport(url, name="amqpkit run", on_event=tell)
     memory = None if store is None else _store(store)
     keeping = Keeping.at(url_of(jobs, store))
-    worker = Worker(
-        topology,
-        consumers,
-        transport,
-        store=memory,
-        jobs=keeping.jobs,
-        steps=keeping.steps,
-        on_event=tell,
-        grace=grace,
-        overrides={"prefetch": prefetch, "concurrency": concurrency},
-        tracing=make_tracing() if watch.trace else None,
-    )
+    try:
+        worker = Worker(
+            topology,
+            consumers,
+            transport,
+            store=memory,
+            jobs=keeping.jobs,
+            steps=keeping.steps,
+            on_event=tell,
+            grace=grace,
+            overrides={"prefetch": prefetch, "concurrency": concurrency},
+            tracing=make_tracing() if watch.trace else None,
+        )
+    except ConsumerError as error:
+        msg = f"{error}\nthe topology is that of {' + '.join(map(str, paths))}"
+        raise ConsumerError(msg) from error
     _obey_signals(worker)
     try:
         if memory is not None:

@@ -20,6 +20,7 @@ from amqpkit.model import NOTHING, Policy, Queue, Topology
 __all__ = ["Consumer", "Context", "Pace", "Setting", "check_consumers", "pace_of"]
 
 P = TypeVar("P", bound=Payload)
+_NAMED: Final = 10
 COUNT_MAX: Final = 65_535
 """The most that AMQP can say of a prefetch."""
 
@@ -212,7 +213,8 @@ def check_consumers(topology: Topology, consumers: Iterable[Consumer[Any]]) -> N
         elif consumer.queue in plain:
             faults += _plain_misfits(consumer, plain[consumer.queue], topology)
         else:
-            faults.append(f'{name}: queue "{consumer.queue}" is not in the topology{_near(consumer.queue, plain)}')
+            near = _near(consumer.queue, topology.work_queues, plain)
+            faults.append(f'{name}: queue "{consumer.queue}" is not in the topology{near}')
     if not seen and not faults:
         faults.append("there is no consumer to run")
     if faults:
@@ -258,8 +260,11 @@ def _reaches(policy: Policy, queue: Queue) -> bool:
         return True  # the broker reads PCRE, which can say more than Python: in doubt it is not for us to refuse
 
 
-def _near(name: str, names: Iterable[str]) -> str:
+def _near(name: str, works: Iterable[str], others: Iterable[str]) -> str:
     import difflib  # noqa: PLC0415 - only for an error
 
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f' (did you mean "{near[0]}"?)' if near else ""
+    near = difflib.get_close_matches(name, [*works, *others], n=1)
+    if near:
+        return f' (did you mean "{near[0]}"?)'
+    some, more = sorted(works)[:_NAMED], len([*works]) - _NAMED
+    return f"; its work queues are {', '.join(some)}{f' and {more} more' if more > 0 else ''}" if some else ""

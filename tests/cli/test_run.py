@@ -250,6 +250,17 @@ def test_what_cannot_be_published_is_refused_before_connecting(
     assert "Traceback" not in error
 
 
+def test_a_consumer_that_does_not_fit_is_told_with_the_file_and_its_queues(
+    post: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (post / "topology.yaml").write_text(FILE.replace("letter.send:", "orders:"))
+
+    assert main(["run", "post:SendLetter", "--url", "amqp://127.0.0.1:1/"]) == 1
+    said = capsys.readouterr().err
+    assert 'SendLetter: queue "letter.send" is not in the topology; its work queues are orders' in said
+    assert "the topology is that of topology.yaml" in said
+
+
 @pytest.mark.parametrize(
     ("target", "says"),
     [

@@ -326,7 +326,7 @@ def test_every_misfit_is_told_at_once() -> None:
         'Wrong and TakeOrders both consume queue "orders"',
         'Retries: "plain" is a plain queue and has no delays to retry through; ' + remedy,
         'Typo: queue "plian" is not in the topology (did you mean "plain"?)',
-        'Lost: queue "zzz" is not in the topology',
+        'Lost: queue "zzz" is not in the topology; its work queues are orders',
     ]
 
 
