@@ -7,11 +7,14 @@ Client libraries read a badly escaped URL without complaint: from `amqp://svc:p@
 import re
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
-from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
 from amqpkit.errors import BrokerError
 
 _STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
+_HEARTBEAT_MAX: Final = 65_535
+"""AMQP has 16 bits for it."""
 _ADVICE: Final = (
     "write user and password percent-encoded (@ is %40, / is %2F, # is %23, % is %25), or give them apart from the URL"
 )
@@ -44,7 +47,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class BrokerURL:
-    """An AMQP URL taken apart; `options` is its query, untouched (heartbeat, cafile and the like)."""
+    """An AMQP URL taken apart; `options` is its query as written (heartbeat, cafile and the like)."""
 
     location: Location
     vhost: str
@@ -57,6 +60,10 @@ class BrokerURL:
         vhost = parts.path.removeprefix("/")
         if "/" in vhost and vhost != "/":
             msg = 'the vhost in the AMQP URL holds "/": write it as %2F'
+            raise BrokerError(msg)
+        if not all(map(_is_heartbeat, parse_qs(parts.query, keep_blank_values=True).get("heartbeat", []))):
+            # One client library would not heed it, the other end in a ValueError of its own.
+            msg = f"the heartbeat in the AMQP URL must be whole seconds, 0 to {_HEARTBEAT_MAX}"
             raise BrokerError(msg)
         return cls(_location(parts, {"amqp": 5672, "amqps": 5671}), unquote(vhost) or "/", parts.query)
 
@@ -93,6 +100,10 @@ class ManagementURL:
         location = _location(parts, ports)
         prefix = parts.path.rstrip("/").removesuffix("/api").rstrip("/")
         return cls(location, f"{parts.scheme.lower()}://{location}{prefix}/api")
+
+
+def _is_heartbeat(written: str) -> bool:
+    return bool(_DIGITS.fullmatch(written)) and int(written) <= _HEARTBEAT_MAX
 
 
 def credentials_in(text: str) -> tuple[str | None, str | None]:

@@ -54,6 +54,17 @@ def test_a_url_that_does_not_read_cleanly_is_refused_without_its_secret(text):
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.parametrize("written", ["x", "", "-1", "1.5", "10s", "٣", "65536", "5&heartbeat=x"])
+def test_a_heartbeat_that_is_no_number_of_seconds_is_refused_without_the_url(written):
+    with pytest.raises(BrokerError, match=r"^the heartbeat in the AMQP URL must be whole seconds, 0 to 65535$"):
+        BrokerURL.parse(f"amqp://u:p@host/v?cafile=a.pem&heartbeat={written}")
+
+
+@pytest.mark.parametrize("written", ["0", "60", "65535"])
+def test_a_heartbeat_in_the_url_is_kept(written):
+    assert BrokerURL.parse(f"amqp://u:p@host/v?heartbeat={written}").options == f"heartbeat={written}"
+
+
 def test_the_management_api_is_where_rabbitmq_has_it():
     assert BrokerURL.parse("amqp://u:p%40@host:5673/v").api == "http://u:p%40@host:15672"
     assert BrokerURL.parse("amqps://u:p@[::1]/v").api == "https://u:p@[::1]:15671"
