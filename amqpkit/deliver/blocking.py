@@ -12,7 +12,7 @@ from amqpkit.deliver.listening import listeners
 from amqpkit.deliver.outgoing import Order, Outcome, check_topology, made, order_of, told
 from amqpkit.deliver.patience import after_nack
 from amqpkit.deliver.payload import Payload
-from amqpkit.deliver.publisher import Overload, check_limits, system_clock
+from amqpkit.deliver.publisher import Overload, check_limits, check_terms, system_clock
 from amqpkit.deliver.sending import End, Terms
 from amqpkit.deliver.spans import Tracing, traced
 from amqpkit.errors import PublishError
@@ -50,6 +50,7 @@ class BlockingPublisher:
         TypeError for what is no Topology.
         """
         check_topology(topology)
+        check_terms(timeout, overload)
         check_limits(timeout=timeout, window=window, rate=1 if rate is None else rate)
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._window, self._overload, self._rate = window, overload, rate
@@ -105,6 +106,7 @@ class BlockingPublisher:
         overload: Overload | None = None,
     ) -> None:
         """Send a message that is made already; raises as `publish` does."""
+        check_terms(timeout, overload)
         ends: list[End] = []
         flights = self._flights(lambda _flight, end: ends.append(end))
         try:
@@ -135,6 +137,7 @@ class BlockingPublisher:
         a KeyboardInterrupt ends the wait. Raises what `payloads` or `progress` raises, after what was under way has
         ended.
         """
+        check_terms(timeout, overload)
         tally = _Tally(progress)
         flights = self._flights(lambda flight, end: tally.note(Outcome(flight.tag, flight.order.message_id, end.error)))
         try:

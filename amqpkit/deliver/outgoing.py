@@ -192,11 +192,15 @@ def build_message(  # noqa: PLR0913 - what AMQP lets a producer say of one messa
 ) -> Message:
     """Make a message of ours: JSON, persistent, with id, type, version and time.
 
-    Raises PublishError when the caller sets headers that are ours (`amqpkit-`) or the broker's (`x-`), an empty key,
-    or a priority that is none.
+    Raises Unsendable for a header whose name is no text, PublishError when the caller sets headers that are ours
+    (`amqpkit-`) or the broker's (`x-`), an empty key, or a priority that is none.
     """
     now = clock.now()
     ours: dict[str, Any] = dict(headers or {})
+    for name in ours:
+        if not isinstance(name, str):
+            msg = f"a header is called {name!r:.80}; a header's name is text"
+            raise Unsendable(msg)
     if taken := [name for name in ours if name.startswith(("amqpkit-", "x-"))]:
         msg = f"headers {', '.join(taken)} are not the caller's to set: `amqpkit-` is ours and `x-` is the broker's"
         raise PublishError(msg)

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterable, Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from amqpkit.deliver.brakes import Gate, Pace, pressure
 from amqpkit.deliver.listening import listeners
@@ -62,6 +62,7 @@ class Publisher:
         around each publish. Raises ValueError, and TypeError for what is no Topology.
         """
         check_topology(topology)
+        check_terms(timeout, overload)
         check_limits(timeout=timeout, window=window, rate=1 if rate is None else rate)
         self._topology, self._transport, self._timeout = topology, transport, timeout
         self._on_event, self._tracing = listeners(on_event), tracing
@@ -102,8 +103,9 @@ class Publisher:
         the publisher's own.
 
         Raises Unroutable, Nacked, Overloaded, PublishTimeout (BrokerBlocked in an alarm), PublishUncertain, Unsendable
-        or MessageTooLarge, and PublishError for what cannot be said in a message; when it returns, the message is
-        stored. Cancelled while the message is on its way, its fate is unknown.
+        or MessageTooLarge, PublishError for what cannot be said in a message, and ValueError for a `timeout` or
+        `overload` that means nothing; when it returns, the message is stored. Cancelled while the message is on its
+        way, its fate is unknown.
         """
         order = order_of(
             self._topology,
@@ -160,8 +162,10 @@ class Publisher:
         which are validated against that class. A `rate` holds the taking, so `timeout` in seconds is each message's
         own, from when it is taken and has its turn.
         `progress` hears each outcome as it comes; it is told of what was under way, too, when this is cancelled.
-        Raises what `payloads` or `progress` raises, after what was under way has ended.
+        Raises ValueError as `publish` does, and what `payloads` or `progress` raises, after what was under way has
+        ended.
         """
+        check_terms(timeout, overload)
         outcomes: list[Outcome] = []
 
         def note(index: int, message_id: str, error: PublishError | None) -> None:
@@ -290,6 +294,7 @@ class Publisher:
             self._on_event(DepthUnknown(gate.queue, reason))
 
     def _terms(self, type: str, timeout: float | None, overload: Overload | None) -> Terms:  # noqa: A002 - AMQP's word
+        check_terms(timeout, overload)
         usual = timeout is None and overload is None
         if usual and (known := self._usual.get(type)) is not None:
             return known
@@ -336,6 +341,16 @@ def check_limits(**numbers: float) -> None:
         if not number > 0:
             msg = f"{name} is {number!r}; it must be more than 0"
             raise ValueError(msg)
+
+
+def check_terms(timeout: float | None, overload: str | None) -> None:
+    """Raise ValueError for what a caller cannot mean; a deadline that is over already ends as PublishTimeout."""
+    if timeout is not None and math.isnan(timeout):
+        msg = "timeout is nan; it must be a number of seconds"
+        raise ValueError(msg)
+    if overload is not None and overload not in get_args(Overload):
+        msg = f'overload is {overload!r}; write "wait" or "fail"'
+        raise ValueError(msg)
 
 
 def system_clock() -> Clock:

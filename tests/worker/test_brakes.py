@@ -1,6 +1,7 @@
 """A publisher under pressure, on the in-memory broker in virtual time: what it waits for, and what it tells."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any, TypeVar
 
@@ -345,6 +346,25 @@ async def test_limits_that_let_nothing_pass_are_refused(setting: dict[str, Any])
     async with Simulator(topology(FILE)) as sim:
         with pytest.raises(ValueError, match="must be more than 0"):
             publisher(sim, **setting)
+
+
+WRONG = [
+    ({"overload": "wiat"}, 'overload is \'wiat\'; write "wait" or "fail"'),
+    ({"timeout": math.nan}, "timeout is nan; it must be a number of seconds"),
+]
+
+
+@pytest.mark.parametrize(("said", "says"), WRONG, ids=["overload", "timeout"])
+async def test_a_word_or_number_that_means_nothing_is_refused_by_every_verb(said: dict[str, Any], says: str) -> None:
+    async with Simulator(topology(FILE)) as sim:
+        pub, taken = sim.publisher, iter([Note()])
+        for go in (lambda: pub.publish(Note(), **said), lambda: pub.publish_many(taken, **said)):
+            with pytest.raises(ValueError, match=says):
+                await go()
+        assert len(list(taken)) == 1
+        assert sim.ledger() == {}
+        with pytest.raises(ValueError, match=said.get("overload", "timeout is nan")):
+            publisher(sim, **said)
 
 
 async def test_every_publish_is_told_once_with_its_fate_and_time() -> None:

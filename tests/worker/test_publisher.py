@@ -194,6 +194,14 @@ async def test_a_caller_cannot_set_our_headers_or_the_brokers(headers: dict[str,
             await sim.publish(Mail(template="welcome"), headers=headers)
 
 
+@pytest.mark.parametrize("name", [1, None, b"x"])
+async def test_a_header_whose_name_is_no_text_is_unsendable(name: Any) -> None:
+    async with Simulator(shape()) as sim:
+        with pytest.raises(Unsendable, match=r"^a header is called .*; a header's name is text$"):
+            await sim.publish(Mail(template="welcome"), headers={name: "v"})
+        assert sim.ledger() == {}
+
+
 async def test_what_no_broker_could_take_is_refused_before_it_is_sent() -> None:
     async with Simulator(shape()) as sim:
         with pytest.raises(MessageTooLarge):

@@ -19,6 +19,7 @@ from amqpkit.errors import (
     PublishTimeout,
     PublishUncertain,
     Unroutable,
+    Unsendable,
 )
 from amqpkit.events import ConnectionLost, Fate, Published
 from amqpkit.model import Message, Properties
@@ -27,6 +28,32 @@ from tests.unit.blocking.world import Gated, Plain, Small, World
 
 class Homeless(Payload, type="homeless"):
     pass
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ({"overload": "wiat"}, 'overload is \'wiat\'; write "wait" or "fail"'),
+        ({"timeout": math.nan}, "timeout is nan; it must be a number of seconds"),
+    ],
+    ids=["overload", "timeout"],
+)
+def test_a_word_or_number_that_means_nothing_is_refused_by_every_verb(world, said, says):
+    pub, taken = world.publisher(), iter([Plain()])
+
+    for go in (lambda: pub.publish(Plain(), **said), lambda: pub.publish_many(taken, **said)):
+        with pytest.raises(ValueError, match=says):
+            go()
+    assert len(list(taken)) == 1
+    assert world.stored("plain") == []
+    with pytest.raises(ValueError, match=said.get("overload", "timeout is nan")):
+        world.publisher(**said)
+
+
+@pytest.mark.parametrize("name", [1, None, b"x"])
+def test_a_header_whose_name_is_no_text_is_unsendable(world, name):
+    with pytest.raises(Unsendable, match=r"^a header is called .*; a header's name is text$"):
+        world.publisher().publish(Plain(), headers={name: "v"})
 
 
 def until(condition: Callable[[], object], within: float = 10.0) -> None:
