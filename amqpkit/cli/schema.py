@@ -86,15 +86,15 @@ def compare(*modules: str, lock: Path = LOCK, json_: Annotated[bool, Parameter(n
     lock
         The folder of the locked schemas.
     json_
-        Print one JSON document: ok, changes [{type, version, path, what, consumers, producers}], the last two as
-        {verdict, reason}.
+        Print one JSON document: format_version, ok, changes [{type, version, path, what, consumers, producers}], the
+        last two as {verdict, reason}.
     """
     code = _code(modules)
     findings = check(read_lock(lock), code)
     broken = any(finding.change.breaks for finding in findings)
     if json_:
         found = [finding.as_json() for finding in findings]
-        print(json.dumps({"ok": not broken, "changes": found}, indent=2, ensure_ascii=False))
+        print(json.dumps({"format_version": "1.0", "ok": not broken, "changes": found}, indent=2, ensure_ascii=False))
     elif findings:
         _print(findings)
     else:

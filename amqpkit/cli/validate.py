@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from amqpkit.cli.files import topology_files
 from amqpkit.cli.problems import listed
@@ -28,8 +29,8 @@ def validate(*files: Path, json_: bool = False) -> int:
     files
         Topology files, laid over each other in order (default: topology.yaml, or the one in topology/).
     json_
-        Print one JSON document: ok, problems [{place, message, code}], and when there are none, how many work_queues,
-        queues, exchanges, bindings and policies there are.
+        Print one JSON document: format_version, ok, problems [{place, message, code}], and when there are none, how
+        many work_queues, queues, exchanges, bindings and policies there are.
     """
     paths = topology_files(files)
     try:
@@ -82,5 +83,5 @@ def _counted(word: str, number: int) -> str:
     return f"{number} {singular if number == 1 else plural}"
 
 
-def _print_json(data: object) -> None:
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+def _print_json(data: dict[str, Any]) -> None:
+    print(json.dumps({"format_version": "1.0", **data}, indent=2, ensure_ascii=False))

@@ -57,7 +57,9 @@ class Desk:
     def told(self, *words: str, **more: Any) -> Any:
         """Run a verb; give its JSON document."""
         out, _ = self.dlq(*words, "--json", **more)
-        return json.loads(out)
+        document = json.loads(out)
+        assert next(iter(document.items())) == ("format_version", "1.0")
+        return document
 
     def bury(self, count: int = 1, *, body: bytes = b'{"password": "x", "n": 1}', **properties: Any) -> None:
         """Put letters of ours into the dead-letter queue, each a minute older than the one before."""

@@ -94,6 +94,7 @@ def test_a_breaking_change_fails_and_is_not_locked_unless_forced(module, folder,
 
     assert cli.main(["schema", "check", changed, "--lock", "lock", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
+    assert found["format_version"] == "1.0"
     assert (found["ok"], found["changes"][0]["path"], found["changes"][0]["consumers"]["verdict"]) == (
         False,
         "$.n",

@@ -73,6 +73,7 @@ def test_problems_can_be_json(folder, capsys):
 
     assert cli.main(["validate", "--json", "mail.yaml"]) == 1
     assert json.loads(capsys.readouterr().out) == {
+        "format_version": "1.0",
         "ok": False,
         "problems": [
             {
@@ -87,7 +88,7 @@ def test_problems_can_be_json(folder, capsys):
 def test_success_can_be_json(capsys):
     assert cli.main(["validate", "--json", str(FULL)]) == 0
     counts = {"work_queues": 1, "queues": 7, "exchanges": 4, "bindings": 8, "policies": 2}
-    assert json.loads(capsys.readouterr().out) == {"ok": True, **counts, "problems": []}
+    assert json.loads(capsys.readouterr().out) == {"format_version": "1.0", "ok": True, **counts, "problems": []}
 
 
 def test_variables_come_from_the_environment(folder, capsys, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.desk import Desk, DeskOptions, Found, agreed, desk
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
-from amqpkit.cli.dlq.wording import Paper, counted, harmless, note, print_json
+from amqpkit.cli.dlq.wording import Paper, counted, harmless, note, print_document
 from amqpkit.errors import AmqpkitError
 from amqpkit.operate.dead_letters.audit import AuditFile
 from amqpkit.operate.dead_letters.discard import Discarded, Grounds
@@ -73,7 +73,7 @@ async def discard(  # noqa: PLR0913 - a command's options
             done = await _run(here, found, grounds, chosen, limit, None if dry_run else audit, stop)
             stopped = stop.is_set()
     if json_:
-        print_json(_as_json(done, found.queue, audit, dry_run=dry_run))
+        print_document(_as_json(done, found.queue, audit, dry_run=dry_run))
     else:
         _print(done, found.queue, audit, dry_run=dry_run)
     return STOPPED if stopped else int(not done.complete)

@@ -8,7 +8,7 @@ from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.credentials import hushed_error
 from amqpkit.cli.dlq.desk import DeskOptions, desk
 from amqpkit.cli.dlq.letters import error_text
-from amqpkit.cli.dlq.wording import Paper, aged, counted, harmless, instant_json, note, print_json, sized
+from amqpkit.cli.dlq.wording import Paper, aged, counted, harmless, instant_json, note, print_document, sized
 from amqpkit.model import Received
 from amqpkit.operate.dead_letters.browse import browse
 from amqpkit.operate.dead_letters.groups import Grouped, Grouping
@@ -55,7 +55,7 @@ async def groups(
     found = grouping.groups()
     if json_:
         told = [_as_json(each) for each in found]
-        print_json({"queue": place.queue, "total": browsed.total, "seen": browsed.seen, "groups": told})
+        print_document({"queue": place.queue, "total": browsed.total, "seen": browsed.seen, "groups": told})
     else:
         paper = Paper()
         for group in found:

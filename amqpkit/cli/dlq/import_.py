@@ -12,7 +12,7 @@ from amqpkit.brokers.aio.transport import AioTransport
 from amqpkit.brokers.clock import SystemClock
 from amqpkit.cli.connect import BrokerOptions
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
-from amqpkit.cli.dlq.wording import Paper, counted, note, print_json
+from amqpkit.cli.dlq.wording import Paper, counted, note, print_document
 from amqpkit.cli.rates import Rate, rate_of
 from amqpkit.errors import AmqpkitError
 from amqpkit.operate.dead_letters.imports import Imported, import_letters
@@ -65,7 +65,7 @@ async def import_(  # noqa: PLR0913 - a command's options
         finally:
             await transport.close()
     if json_:
-        print_json(_as_json(done))
+        print_document(_as_json(done))
     else:
         _print(done, stopped=stopped)
     return STOPPED if stopped else int(not done.complete)

@@ -11,7 +11,7 @@ from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.credentials import hushed_error
 from amqpkit.cli.dlq.desk import Desk, DeskOptions, desk
 from amqpkit.cli.dlq.letters import letter_json, letter_table
-from amqpkit.cli.dlq.wording import Paper, aged, counted, instant_json, note, print_json
+from amqpkit.cli.dlq.wording import Paper, aged, counted, instant_json, note, print_document
 from amqpkit.cli.usage import UsageError
 from amqpkit.errors import AccessRefused, QueueMissing
 from amqpkit.model import Received, WorkQueue
@@ -62,7 +62,7 @@ async def list_(
         works = sorted(here.topology.work_queues.values(), key=lambda work: work.name)
         lines = [await _line(here, work, SAMPLE if limit is None else limit) for work in works]
     if json_:
-        print_json({"queues": [line.as_json() for line in lines]})
+        print_document({"queues": [line.as_json() for line in lines]})
     else:
         _print(lines)
     return int(any(line.is_closed for line in lines))
@@ -180,7 +180,7 @@ async def _letters(here: Desk, name: str, choice: Choice, limit: int | None, *, 
     browsed = await browse(here.transport, found.queue, visit, clock=here.clock, limit=limit)
     if as_json:
         told = [letter_json(letter) for letter in kept]
-        print_json({"queue": found.queue, "total": browsed.total, "seen": browsed.seen, "letters": told})
+        print_document({"queue": found.queue, "total": browsed.total, "seen": browsed.seen, "letters": told})
     else:
         letter_table(kept, now)
         note(f"{counted(len(kept), 'letter')} of {browsed.seen} seen")

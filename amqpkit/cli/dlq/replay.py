@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from amqpkit.cli.dlq.choosing import Choice, Count
 from amqpkit.cli.dlq.desk import Desk, DeskOptions, Found, agreed, desk
 from amqpkit.cli.dlq.progress import STOPPED, Bar, stopping
-from amqpkit.cli.dlq.wording import Paper, counted, harmless, note, print_json
+from amqpkit.cli.dlq.wording import Paper, counted, harmless, note, print_document
 from amqpkit.cli.rates import Rate, rate_of
 from amqpkit.cli.usage import UsageError
 from amqpkit.operate.dead_letters.letter import Letter
@@ -92,7 +92,7 @@ async def replay(  # noqa: PLR0913 - a command's options
             return 1
         done, tally, stopped = await _run(here, found, order)
     if json_:
-        print_json(_as_json(done, tally, dry_run=dry_run))
+        print_document(_as_json(done, tally, dry_run=dry_run))
     else:
         _print(done, tally, dry_run=dry_run)
     if stopped:

@@ -11,7 +11,7 @@ from amqpkit.cli.dlq.bodies import STORY, Body, shown_body, shown_headers, whole
 from amqpkit.cli.dlq.credentials import hushed_letter
 from amqpkit.cli.dlq.desk import DeskOptions, desk
 from amqpkit.cli.dlq.letters import error_text, history_json, is_called, letter_json
-from amqpkit.cli.dlq.wording import Paper, harmless, harmless_lines, note, print_json, stamped
+from amqpkit.cli.dlq.wording import Paper, harmless, harmless_lines, note, print_document, stamped
 from amqpkit.deliver import headers as h
 from amqpkit.model import Properties, Received, Stamp
 from amqpkit.operate.dead_letters.browse import browse
@@ -80,7 +80,7 @@ async def show(
 
         browsed = await browse(here.transport, place.queue, visit, clock=here.clock)
     if json_:
-        print_json({"letters": [_as_json(each, whole=body) for each in found]})
+        print_document({"letters": [_as_json(each, whole=body) for each in found]})
     for each in () if json_ else found:
         _print(Paper(), each, whole=body)
     if browsed.trouble:

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TextIO
 
@@ -103,6 +103,11 @@ def print_json(document: object) -> None:
     """Print one JSON document, in ASCII: whatever a stranger wrote stays escaped."""
     text = json.dumps(document, indent=2, default=str)
     print(text.replace("\x7f", "\\u007f"))  # the one control that JSON leaves alone
+
+
+def print_document(document: Mapping[str, Any]) -> None:
+    """Print a verb's document with the version of its format: within one major number keys are only added."""
+    print_json({"format_version": "1.0", **document})
 
 
 def note(text: str) -> None:
