@@ -140,5 +140,5 @@ def test_the_guides_name_every_key_that_dlq_and_status_print(broker, tmp_path, c
         assert {key for key in said - of_the_message if not key.startswith("x-")} <= guide, words
 
     assert main(["status", str(file), *where]) == 0
-    delays_and_fates = {"10s", "1m", "10m", "permanent"}
+    delays_and_fates = {"10s", "1m", "10m", "permanent", "unread"}
     assert keys(json.loads(capsys.readouterr().out)) - delays_and_fates - OF_EVERY_DOCUMENT <= named(STATUS)
