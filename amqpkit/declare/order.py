@@ -1,12 +1,15 @@
 """In which order to create a topology, so that no message ever finds a way half built.
 
-Pure. Delete in the reverse order.
+Pure. Delete in the reverse order, but for work queues that go whole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
+from amqpkit.declare.identity import identity
 from amqpkit.declare.naming import RETURN_KEY
-from amqpkit.model import Binding, DeclaredObject, Exchange, Topology
+from amqpkit.declare.plan.vanished import Vanished
+from amqpkit.model import Binding, DeclaredObject, Exchange, Queue, Topology
 
 Stage = tuple[DeclaredObject, ...]
 
@@ -19,6 +22,66 @@ def creation_stages(topology: Topology) -> tuple[Stage, ...]:
     bindings: only then do messages come. RabbitMQ does not check that a dead-letter exchange or its
     queue exists, so this order is the only safety.
     """
+    kinds = _kinds(topology)
+    stages: tuple[Stage, ...] = (
+        *_exchange_stages(topology.exchanges),
+        topology.policies,
+        kinds.parts,
+        kinds.inward,
+        kinds.others,
+        kinds.returns,
+        kinds.public,
+    )
+    return tuple(stage for stage in stages if stage)
+
+
+def deletion_stages(topology: Topology, wholes: Collection[Vanished] = ()) -> tuple[Stage, ...]:
+    """Order every object for deletion: as creations in reverse, so that no message finds a way that is half gone.
+
+    The queues of a work queue that goes whole stand in one stage, to be looked at together, and nothing between its
+    parts goes before them: if one of them turns out to be in use, the work queue stands as it stood. Its bindings to
+    itself, its exchanges and its policies come after its queues, in this order; when the run is killed among them, they
+    lead nobody anywhere, and the next one takes them.
+    """
+    inner = tuple(each for whole in wholes for each in whole.inner)
+    policies = tuple(each for whole in wholes for each in whole.policies)
+    own = {*map(identity, inner), *map(identity, policies)}
+    together = {queue.name: whole for whole in wholes for queue in whole.queues}
+    kinds = _kinds(replace(topology, bindings=tuple(each for each in topology.bindings if identity(each) not in own)))
+    # A queue that dead-letters to a work queue goes before it.
+    late = {together[each.name].queue.name for each in kinds.parts if each.name in together}
+    stages: tuple[Stage, ...] = (
+        kinds.public,
+        _queues(kinds.others, (each for each in wholes if each.queue.name not in late), together),
+        kinds.inward,
+        _queues(kinds.parts, (each for each in wholes if each.queue.name in late), together),
+        inner,
+        tuple(each for each in topology.policies if identity(each) not in own),
+        *reversed(tuple(_exchange_stages(topology.exchanges))),
+        tuple(each for whole in wholes for each in whole.policies),
+    )
+    return tuple(stage for stage in stages if stage)
+
+
+def _queues(alone: Collection[Queue], wholes: Iterator[Vanished], together: Collection[str]) -> tuple[Queue, ...]:
+    return (
+        *(each for each in alone if each.name not in together),
+        *(each for whole in wholes for each in whole.queues),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """The queues and bindings of a topology by what they are to its messages."""
+
+    parts: tuple[Queue, ...]
+    others: tuple[Queue, ...]
+    inward: tuple[Binding, ...]
+    returns: tuple[Binding, ...]
+    public: tuple[Binding, ...]
+
+
+def _kinds(topology: Topology) -> _Kinds:
     inner = _inner_exchanges(topology)
     parts = _parts(topology, inner)
     returns, inward, public = [], [], []
@@ -29,16 +92,13 @@ def creation_stages(topology: Topology) -> tuple[Stage, ...]:
             inward.append(binding)
         else:
             public.append(binding)
-    stages: tuple[Stage, ...] = (
-        *_exchange_stages(topology.exchanges),
-        topology.policies,
+    return _Kinds(
         tuple(queue for queue in topology.queues if queue.name in parts),
-        tuple(inward),
         tuple(queue for queue in topology.queues if queue.name not in parts),
+        tuple(inward),
         tuple(returns),
         tuple(public),
     )
-    return tuple(stage for stage in stages if stage)
 
 
 def _exchange_stages(exchanges: tuple[Exchange, ...]) -> Iterator[tuple[Exchange, ...]]:

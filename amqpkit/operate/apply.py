@@ -4,18 +4,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeGuard
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from amqpkit.declare.identity import identity
+from amqpkit.declare.identity import address, identity
 from amqpkit.declare.plan import changes as judged
 from amqpkit.declare.plan.changes import Change, Create, Delete, Replace, Update, UpdateLossy
 from amqpkit.declare.plan.planning import Plan, Wishes
+from amqpkit.declare.plan.vanished import Vanished
 from amqpkit.errors import BrokerError
-from amqpkit.model import DeclaredObject, Queue, Topology
+from amqpkit.model import Binding, DeclaredObject, Queue, Topology
 from amqpkit.operate.permissions import require_permissions
-from amqpkit.operate.prune import Pruning, prune_queues
+from amqpkit.operate.prune import Pruning, in_use, prune_queues
 from amqpkit.operate.refusals import ApplyFailed, Conflicts, conflicts, missing_rights
 from amqpkit.operate.report import Report, report_of
 from amqpkit.operate.survey import NO_WISHES, survey
@@ -80,12 +81,13 @@ async def perform(  # noqa: PLR0913 - a plan, where, and how
     `trouble` is asked before each step for a reason to stop, such as a lost lock.
     """
     await require_permissions(plan.steps, admin)
-    work = _Work(admin, pruning, on_step, trouble)
-    for position, stage in enumerate(plan.stages):
-        undone = await work.stage(stage)
-        if work.failures:
-            later = (change for each in plan.stages[position + 1 :] for change in each)
-            raise ApplyFailed(report_of(work.done, plan), tuple(work.failures), (*undone, *later))
+    work = _Work(admin, pruning, on_step, trouble, plan.vanished)
+    try:
+        missing = await work.stages(plan.stages)
+    finally:  # when it is cancelled, too
+        unbound = await work.bind_again()
+    if work.failures:
+        raise ApplyFailed(report_of(work.done, plan), tuple(work.failures), (*unbound, *missing))
     report = report_of(work.done, plan)
     try:
         warnings = await _verified(topology, admin, wishes, report)
@@ -104,14 +106,49 @@ class _Work:
     pruning: Pruning | None
     on_step: OnStep
     trouble: Callable[[], BrokerError | None]
+    vanished: tuple[Vanished, ...] = ()
     done: list[Change] = field(default_factory=list)
     failures: list[tuple[DeclaredObject, BrokerError]] = field(default_factory=list)
 
-    async def stage(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    async def stages(self, stages: tuple[tuple[Change, ...], ...]) -> tuple[Change, ...]:
+        """Do one stage after the other until one fails. Return what was not begun."""
+        for position, stage in enumerate(stages):
+            undone = await self._stage(stage)
+            if self.failures:
+                return (*undone, *(change for each in stages[position + 1 :] for change in each))
+        return ()
+
+    async def bind_again(self) -> tuple[Change, ...]:
+        """Make again the bindings of work queues that stay after all. Return the changes that are so undone.
+
+        Only a run that is killed leaves such a queue without them; so `_stage` looks before it unbinds.
+        """
+        gone = {judged.address(change) for change in self.done if isinstance(change, Delete)}
+        staying = [whole for whole in self.vanished if address(whole.queue) not in gone]
+        theirs = {identity(binding) for whole in staying for binding in whole.bindings}
+        deleted = [change for change in self.done if isinstance(change, Delete) and identity(change.unwanted) in theirs]
+        again = []
+        for change in deleted:
+            try:
+                if reason := self.trouble():
+                    raise reason
+                await self.admin.create(change.unwanted)
+            except BrokerError as error:
+                left = BrokerError(f"{error}; its work queue stays, and this binding of it is gone")
+                self.failures.append((change.unwanted, left))
+            else:
+                self.done.remove(change)
+                again.append(change)
+        return tuple(again)
+
+    async def _stage(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:
         """Do a stage's changes, several at once; after a failure none is begun. Return those that were not."""
         if deletions := _queue_deletions(changes):  # a stage holds objects of one kind
-            await self._prune(deletions)
-            return ()
+            return await self._prune(deletions)
+        if self.pruning and (unbound := self._unbound(changes)):
+            self.failures += await in_use(unbound, self.pruning)
+            if self.failures:
+                return changes
         waiting = deque(changes)
         try:
             async with asyncio.TaskGroup() as group:
@@ -149,19 +186,35 @@ class _Work:
                 message = f"{judged.address(change)}: {judged.reason(change)}"
                 raise BrokerError(message)
 
-    async def _prune(self, deletions: Mapping[str, tuple[Queue, Change]]) -> None:
+    def _unbound(self, changes: Iterable[Change]) -> list[Vanished]:
+        """Give the work queues, still there, that lose bindings."""
+        lost = {identity(change.unwanted) for change in changes if _unbinds(change)}
+        gone = {judged.address(change) for change in self.done} if lost else set()
+        return [
+            whole
+            for whole in self.vanished
+            if address(whole.queue) not in gone and any(identity(each) in lost for each in whole.bindings)
+        ]
+
+    async def _prune(self, deletions: Mapping[str, tuple[Queue, Change]]) -> tuple[Change, ...]:
         queues = [queue for queue, _ in deletions.values()]
         if problem := self.trouble():
             self.failures += [(queue, problem) for queue in queues]
-            return
+            return ()
         if self.pruning is None:
             self.failures += [(queue, BrokerError(_BLIND)) for queue in queues]
-            return
-        gone, staying = await prune_queues(queues, self.admin, self.pruning)
+            return ()
+        gone, staying = await prune_queues(queues, self.admin, self.pruning, self.vanished)
         self.failures += staying
         for queue in gone:
             self.done.append(deletions[queue.name][1])
             self.on_step(deletions[queue.name][1])
+        told = {queue.name for queue in gone} | {each.name for each, _ in staying if isinstance(each, Queue)}
+        return tuple(change for name, (_, change) in deletions.items() if name not in told)
+
+
+def _unbinds(change: Change) -> TypeGuard[Delete]:
+    return isinstance(change, Delete) and isinstance(change.unwanted, Binding)
 
 
 def _queue_deletions(changes: Iterable[Change]) -> Mapping[str, tuple[Queue, Change]]:

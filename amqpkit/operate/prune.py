@@ -3,16 +3,19 @@
 Statistics of the management API lag by up to 10 s, a passive declare does not count what is unacknowledged, and quorum
 queues know no `if-empty` (all measured); so both counts are asked, two intervals of statistics apart. Whoever publishes
 meanwhile, through the default exchange, fills the queue and so keeps it.
+
+A work queue goes whole or not at all: all of its queues are looked at and fenced before one is deleted.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from amqpkit.declare.identity import address
 from amqpkit.declare.naming import escape, pattern
 from amqpkit.declare.plan.extras import FENCE, references
+from amqpkit.declare.plan.vanished import Vanished
 from amqpkit.errors import BrokerError
 from amqpkit.model import DeclaredObject, Holding, Policy, Queue
 from amqpkit.ports import Admin, Sentry, Surveyor
@@ -45,16 +48,50 @@ class StillNeeded(BrokerError):
     """A queue was not deleted: it holds messages, has consumers, or somebody names it as a target."""
 
 
-async def prune_queues(queues: Iterable[Queue], admin: Admin, pruning: Pruning) -> tuple[list[Queue], list[Failure]]:
+class _Staying:
+    """The queues that went, and those that stay: of a work queue all that are left, for the first reason found."""
+
+    def __init__(self, wholes: Iterable[Vanished]) -> None:
+        self.wholes = tuple(wholes)
+        self.failures: list[Failure] = []
+        self.gone: list[Queue] = []
+        self._whole_of = {queue.name: whole.queue for whole in self.wholes for queue in whole.queues}
+        self._names: set[str] = set()
+
+    def __contains__(self, queue: Queue) -> bool:
+        return self._whole_of.get(queue.name, queue).name in self._names
+
+    def judges(self, queue: Queue) -> bool:
+        return queue in self or queue in self.gone
+
+    def add(self, queue: Queue, reason: BrokerError) -> None:
+        if queue in self:
+            return
+        whole = self._whole_of.get(queue.name, queue)
+        self._names.add(whole.name)
+        if whole == queue or whole in self.gone:
+            self.failures.append((queue, reason))
+        else:
+            self.failures.append((whole, _of_its_part(queue, reason)))
+
+
+def _of_its_part(part: Queue, reason: BrokerError) -> BrokerError:
+    text = f"it stays whole with its part {address(part)}: {reason}"
+    return StillNeeded(text) if isinstance(reason, StillNeeded) else BrokerError(text)
+
+
+async def prune_queues(
+    queues: Iterable[Queue], admin: Admin, pruning: Pruning, wholes: Iterable[Vanished] = ()
+) -> tuple[list[Queue], list[Failure]]:
     """Delete those of the queues that are empty and idle; give those that went, and what stays with the reason.
 
-    A queue that cannot be deleted hinders no other, and no BrokerError comes out. Every fence is taken away that the
-    broker lets us take; one that stands all the same is among what stays, and the next apply clears it away.
+    A queue that cannot be deleted hinders no other but those of its own work queue, which stay untold; and no
+    BrokerError comes out. Every fence is taken away that the broker lets us take; one that stands all the same is among
+    what stays, and the next apply clears it away.
     """
     asked = list(queues)
-    staying: list[Failure] = []
+    staying = _Staying(wholes)
     fenced: list[tuple[Queue, ...]] = []
-    gone: list[Queue] = []
     try:
         ready = await _idle(asked, admin, pruning, staying)
         if ready:
@@ -65,21 +102,30 @@ async def prune_queues(queues: Iterable[Queue], admin: Admin, pruning: Pruning) 
             await fence(*group, admin=admin)
         if fenced:
             await pruning.sleep(pruning.fenced)
-        for queue in await _idle(ready, admin, pruning, staying):
-            if (reason := await _kept(queue, pruning)) is None:
-                gone.append(queue)
-            else:
-                staying.append((queue, reason))
+        await _delete(await _idle(ready, admin, pruning, staying), pruning, staying)
     except BrokerError as error:
-        judged = {address(each) for each in (*gone, *(each for each, _ in staying))}
-        staying += [(queue, error) for queue in asked if address(queue) not in judged]
+        staying.failures += [(queue, error) for queue in asked if not staying.judges(queue)]
     finally:
         for group in fenced:
             try:
                 await admin.delete(fence_of(*group))
             except BrokerError as error:
-                staying.append((fence_of(*group), _standing(error)))
-    return gone, staying
+                staying.failures.append((fence_of(*group), _standing(error)))
+    return staying.gone, staying.failures
+
+
+async def in_use(wholes: Iterable[Vanished], pruning: Pruning) -> list[Failure]:
+    """Tell which work queues hold a message or have a consumer now, before anything of them is taken away."""
+    staying = _Staying(wholes)
+    queues = [queue for whole in staying.wholes for queue in whole.queues]
+    try:
+        looks = await _looks(queues, pruning.sentry)
+    except BrokerError as error:
+        return [(queue, error) for queue in queues[:1]]
+    for queue, looked in zip(queues, looks, strict=True):
+        if reason := _reason([looked or _EMPTY]):
+            staying.add(queue, StillNeeded(reason))
+    return staying.failures
 
 
 def _groups(queues: Iterable[Queue]) -> Iterator[tuple[Queue, ...]]:
@@ -101,6 +147,17 @@ def _groups(queues: Iterable[Queue]) -> Iterator[tuple[Queue, ...]]:
     return (tuple(group) for groups in by_type.values() for group in groups)
 
 
+async def _delete(queues: Iterable[Queue], pruning: Pruning, staying: _Staying) -> None:
+    """Delete queues one by one, of a work queue in the order of `Vanished.queues`, until one of its queues stays."""
+    for queue in queues:
+        if queue in staying:
+            continue
+        if (reason := await _kept(queue, pruning)) is None:
+            staying.gone.append(queue)
+        else:
+            staying.add(queue, reason)
+
+
 async def _kept(queue: Queue, pruning: Pruning) -> BrokerError | None:
     """Delete a queue, or say why it stays."""
     try:
@@ -114,22 +171,30 @@ def _standing(error: BrokerError) -> BrokerError:
     return BrokerError(f"{error}; until it is gone its queues take no message: applying again takes it away")
 
 
-async def _idle(queues: list[Queue], admin: Admin, pruning: Pruning, staying: list[Failure]) -> list[Queue]:
+async def _idle(queues: list[Queue], admin: Admin, pruning: Pruning, staying: _Staying) -> list[Queue]:
     """Give those that are empty and unused now, in everybody's eyes; the others go onto `staying`."""
     if not queues:
         return []
     counted = await admin.holdings([queue.name for queue in queues]) if isinstance(admin, Surveyor) else {}
     used = references(await admin.read())
-    together = {address(queue) for queue in queues}
-    idle = []
     for queue, looked in zip(queues, await _looks(queues, pruning.sentry), strict=True):
-        seen = [counted.get(queue.name, _EMPTY), looked or _EMPTY]
-        users = [user for user in used.get(("queue", queue.name), []) if user not in together]
-        if reason := _reason(seen, users):
-            staying.append((queue, StillNeeded(reason)))
-        else:
-            idle.append(queue)
-    return idle
+        if reason := _reason([counted.get(queue.name, _EMPTY), looked or _EMPTY]):
+            staying.add(queue, StillNeeded(reason))
+    return _unused(queues, used, staying)
+
+
+def _unused(queues: Collection[Queue], used: Mapping[tuple[str, str], list[str]], staying: _Staying) -> list[Queue]:
+    """Give those that go: what dead-letters to a queue may go together with it; when it stays, so does the queue."""
+    going = [queue for queue in queues if queue not in staying]
+    while True:
+        together = {address(queue) for queue in going}
+        for queue in going:
+            if users := [user for user in used.get(("queue", queue.name), []) if user not in together]:
+                staying.add(queue, StillNeeded(f"{users[0]} dead-letters to it: it stays"))
+        left = [queue for queue in going if queue not in staying]
+        if len(left) == len(going):
+            return going
+        going = left
 
 
 async def _looks(queues: list[Queue], sentry: Sentry) -> list[Holding | None]:
@@ -143,13 +208,11 @@ async def _looks(queues: list[Queue], sentry: Sentry) -> list[Holding | None]:
     return await asyncio.gather(*map(look, queues))
 
 
-def _reason(seen: list[Holding], users: list[str]) -> str:
+def _reason(seen: list[Holding]) -> str:
     messages, consumers = max(each.messages for each in seen), max(each.consumers for each in seen)
     if messages:
         return f"it holds {messages:,} message{'s' * (messages != 1)}: it stays"
-    if consumers:
-        return f"it has {consumers} consumer{'s' * (consumers != 1)}: it stays"
-    return f"{users[0]} dead-letters to it: it stays" if users else ""
+    return f"it has {consumers} consumer{'s' * (consumers != 1)}: it stays" if consumers else ""
 
 
 def can_be_fenced(queue: Queue) -> bool:

@@ -9,6 +9,7 @@ from amqpkit.declare.identity import address, identity
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.reach import Reach
 from amqpkit.declare.plan.rule import some
+from amqpkit.declare.plan.vanished import Vanished
 from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue, Topology
 
 FENCE: Final = "amqpkit.fence."
@@ -24,6 +25,8 @@ class Kept:
 
     declared: DeclaredObject
     reason: str
+    parts: tuple[DeclaredObject, ...] = ()
+    """What stays with it for the same reason: the other parts of a work queue."""
 
     @property
     def address(self) -> str:
@@ -88,17 +91,19 @@ def _is_owned(declared: DeclaredObject, owned: Owned) -> bool:
 
 
 def prunable(
-    wanted: Topology, actual: Actual, candidates: Collection[DeclaredObject]
+    wanted: Topology, actual: Actual, candidates: Collection[DeclaredObject], wholes: Iterable[Vanished] = ()
 ) -> tuple[tuple[DeclaredObject, ...], tuple[Kept, ...]]:
-    """Split extras into what may go and what stays: retained, in use, or needed by something that stays."""
-    keeping = _Keeping(wanted, actual, candidates)
+    """Split extras into what may go and what stays: retained, in use, or needed by something that stays.
+
+    Of a vanished work queue all stays when one part does.
+    """
+    keeping = _Keeping(wanted, actual, candidates, wholes)
     for declared in candidates:
         if reason := keeping.own_reason(declared):
             keeping.keep(declared, reason)
     keeping.spread()
-    kept = {identity(each.declared): each for each in keeping.kept}
-    going = tuple(each for each in candidates if identity(each) not in kept)
-    return going, tuple(kept.values())
+    going = tuple(each for each in candidates if not keeping.keeps(each))
+    return going, tuple(keeping.kept)
 
 
 class _Keeping:
@@ -107,13 +112,16 @@ class _Keeping:
     A binding needs both of its ends, but an exchange that stays only as the source of one needs no other binding.
     """
 
-    def __init__(self, wanted: Topology, actual: Actual, candidates: Collection[DeclaredObject]) -> None:
+    def __init__(
+        self, wanted: Topology, actual: Actual, candidates: Collection[DeclaredObject], wholes: Iterable[Vanished]
+    ) -> None:
         self._retained = Owned.of(wanted.retained)
         self._actual = actual
         self._doomed = {identity(each): each for each in candidates}
         self._queues = {each.name: each for each in candidates if isinstance(each, Queue)}
         self._exchanges = {each.name: each for each in candidates if isinstance(each, Exchange)}
-        self._policies = Reach(each for each in candidates if isinstance(each, Policy))
+        # A fence that was left behind is no need of the queue it locks: it goes, the more when the queue stays.
+        self._policies = Reach(each for each in candidates if isinstance(each, Policy) and not is_fence(each))
         self._out: dict[str, list[Binding]] = defaultdict(list)
         for each in candidates:
             if isinstance(each, Binding):
@@ -122,6 +130,7 @@ class _Keeping:
         planned = {identity(each): each for each in (*_naming(actual.topology), *_naming(wanted))}
         self._needed = _needs(planned.values(), self._doomed)
         self._bound = _bound(actual.topology.bindings, self._doomed)
+        self._whole_of = {identity(part): whole for whole in wholes for part in whole.parts}
         self.kept: list[Kept] = []
         self._seen: set[tuple[object, ...]] = set()
         self._passed: set[str] = set()
@@ -141,10 +150,17 @@ class _Keeping:
             case Binding(destination=name) | Policy(name=name):
                 return self._retention(name)
 
+    def keeps(self, declared: DeclaredObject) -> bool:
+        """Tell whether an object stays."""
+        return identity(declared) in self._seen
+
     def keep(self, declared: DeclaredObject, reason: str, *, passed: bool = True) -> None:
         """Keep an object, once; of an exchange that messages pass through, what it leads to too."""
         key = identity(declared)
         if key not in self._doomed:
+            return
+        if whole := self._whole_of.get(key):
+            self._keep_whole(whole, declared, reason)
             return
         news = key not in self._seen
         if news:
@@ -155,6 +171,18 @@ class _Keeping:
             news = True
         if news:
             self._ahead.append(declared)
+
+    def _keep_whole(self, whole: Vanished, holder: DeclaredObject, reason: str) -> None:
+        """Keep a work queue for the sake of one of its parts, and tell it in one line."""
+        if self.keeps(whole.queue):
+            return
+        named = reason if holder == whole.queue else f"{address(holder)}: {reason}"
+        parts = tuple(each for each in whole.parts if each != whole.queue)
+        self.kept.append(Kept(whole.queue, f"{named}; a work queue stays whole", parts))
+        for each in whole.parts:
+            self._seen.add(identity(each))
+            self._ahead.append(each)
+        self._passed.update(each.name for each in whole.exchanges)
 
     def spread(self) -> None:
         """Keep what is needed by what stays."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from amqpkit.declare.identity import identity
-from amqpkit.declare.order import creation_stages
+from amqpkit.declare.order import creation_stages, deletion_stages
 from amqpkit.declare.plan import extras as owned
 from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.changes import Change, Create, Delete, Replace, UpdateLossy
@@ -13,6 +13,7 @@ from amqpkit.declare.plan.differences import differences
 from amqpkit.declare.plan.extras import Kept
 from amqpkit.declare.plan.obstacles import Known, Obstacle, obstacles, shadows
 from amqpkit.declare.plan.rule import Rule, policy_changes, some
+from amqpkit.declare.plan.vanished import Vanished, vanished
 from amqpkit.model import Binding, DeclaredObject, Exchange, Policy, Queue, Topology
 
 
@@ -21,7 +22,8 @@ class Plan:
     """What applying does, stage by stage, each of which needs the one before it; and what it does not do.
 
     `replaces` and `obstacles` block: then nothing is done at all. `extras` are within `owns` and in no file,
-    and stay; `kept` are those that were asked to go and stay all the same.
+    and stay; `kept` are those that were asked to go and stay all the same. `vanished` are the work queues among what
+    goes, each of which goes whole.
     """
 
     stages: tuple[tuple[Change, ...], ...] = ()
@@ -29,6 +31,7 @@ class Plan:
     obstacles: tuple[Obstacle, ...] = ()
     extras: tuple[DeclaredObject, ...] = ()
     kept: tuple[Kept, ...] = ()
+    vanished: tuple[Vanished, ...] = ()
     unchanged: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -61,18 +64,22 @@ def make_plan(wanted: Topology, actual: Actual, wishes: Wishes = Wishes()) -> Pl
     """Compare what is wanted with what is there."""
     extra = owned.extras(wanted, actual.topology)
     leftover = tuple(each for each in extra if owned.is_fence(each))
-    doomed, kept = owned.prunable(wanted, actual, extra) if wishes.prune else (leftover, ())
+    found = vanished(actual.topology, extra) if wishes.prune else ()
+    doomed, kept = owned.prunable(wanted, actual, extra, found) if wishes.prune else (leftover, ())
     rule = Rule(wanted, actual, (each for each in doomed if isinstance(each, Policy)))
     stages, replaces, unchanged = _compared(wanted, actual, rule)
     prunable = {each.name for each in extra if isinstance(each, Policy)}
     making = tuple(change for stage in stages for change in stage)
-    held = {identity(each.declared) for each in kept} | {identity(each) for each in doomed}
+    going = {identity(each) for each in doomed}
+    staying = {identity(part) for each in kept for part in (each.declared, *each.parts)}
+    wholes = tuple(each for each in found if identity(each.queue) in going)
     return Plan(
-        stages=(*stages, *_deletions(doomed)),
+        stages=(*stages, *_deletions(doomed, wholes)),
         replaces=replaces,
         obstacles=tuple(obstacles(wanted, actual, rule, making, Known(wishes.accepted, prunable))),
-        extras=tuple(each for each in extra if identity(each) not in held),
+        extras=tuple(each for each in extra if identity(each) not in going | staying),
         kept=kept,
+        vanished=wholes,
         unchanged=unchanged,
         warnings=(*shadows(wanted, rule), *_useless_settings(wanted, rule), *_lost_ways(wanted, actual)),
     )
@@ -132,15 +139,17 @@ def _with_facts(replaces: Iterable[Replace], actual: Actual) -> Iterator[Replace
         yield replace(each, bindings=tuple(bound[kind, name]), holding=holding)
 
 
-def _deletions(doomed: Collection[DeclaredObject]) -> Iterator[tuple[Change, ...]]:
-    """Order deletions as creations in reverse: no message finds a way that is half gone."""
+def _deletions(doomed: Collection[DeclaredObject], wholes: Collection[Vanished]) -> Iterator[tuple[Change, ...]]:
+    fences = tuple(each for each in doomed if owned.is_fence(each))
+    if fences:  # first of all: no queue takes a message behind one, and prune sets its own over the same queues
+        yield tuple(Delete(each, _why(each)) for each in fences)
     going = Topology(
         exchanges=tuple(each for each in doomed if isinstance(each, Exchange)),
         queues=tuple(each for each in doomed if isinstance(each, Queue)),
         bindings=tuple(each for each in doomed if isinstance(each, Binding)),
-        policies=tuple(each for each in doomed if isinstance(each, Policy)),
+        policies=tuple(each for each in doomed if isinstance(each, Policy) and each not in fences),
     )
-    for stage in reversed(creation_stages(going)):
+    for stage in deletion_stages(going, wholes):
         yield tuple(Delete(each, _why(each)) for each in stage)
 
 

@@ -165,6 +165,15 @@ def test_a_fence_that_was_left_behind_goes_even_without_prune():
     assert not plan.blocked
 
 
+def test_a_fence_that_was_left_behind_goes_first_also_from_a_queue_that_stays():
+    fence = Policy(f"{FENCE}mail.q", "^mail\\.q$", {"max-length": 0}, "queues", 999)
+
+    plan = pruned(fence, queue("mail.q"), queue("mail.old"), holdings={"mail.q": Holding(1, 0)})
+
+    assert going(plan) == [f"policy {FENCE}mail.q", "queue mail.old"]
+    assert reasons(plan).keys() == {"queue mail.q"}
+
+
 def test_the_bindings_of_what_is_retained_keep_their_exchange_and_no_other_queue_of_it():
     """A binding goes with either of its ends, so deleting the exchange would undo what the plan says it keeps."""
     old = (
