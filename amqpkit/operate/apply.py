@@ -137,8 +137,9 @@ class _Work:
                 left = BrokerError(f"{error}; its work queue stays, and this binding of it is gone")
                 self.failures.append((change.unwanted, left))
             else:
-                self.done.remove(change)
                 again.append(change)
+        undone = set(map(id, again))
+        self.done[:] = [change for change in self.done if id(change) not in undone]
         return tuple(again)
 
     async def _stage(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:

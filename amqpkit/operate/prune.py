@@ -54,7 +54,7 @@ class _Staying:
     def __init__(self, wholes: Iterable[Vanished]) -> None:
         self.wholes = tuple(wholes)
         self.failures: list[Failure] = []
-        self.gone: list[Queue] = []
+        self.gone: dict[str, Queue] = {}
         self._whole_of = {queue.name: whole.queue for whole in self.wholes for queue in whole.queues}
         self._names: set[str] = set()
 
@@ -62,14 +62,14 @@ class _Staying:
         return self._whole_of.get(queue.name, queue).name in self._names
 
     def judges(self, queue: Queue) -> bool:
-        return queue in self or queue in self.gone
+        return queue in self or queue.name in self.gone
 
     def add(self, queue: Queue, reason: BrokerError) -> None:
         if queue in self:
             return
         whole = self._whole_of.get(queue.name, queue)
         self._names.add(whole.name)
-        if whole == queue or whole in self.gone:
+        if whole == queue or whole.name in self.gone:
             self.failures.append((queue, reason))
         else:
             self.failures.append((whole, _of_its_part(queue, reason)))
@@ -111,7 +111,7 @@ async def prune_queues(
                 await admin.delete(fence_of(*group))
             except BrokerError as error:
                 staying.failures.append((fence_of(*group), _standing(error)))
-    return staying.gone, staying.failures
+    return list(staying.gone.values()), staying.failures
 
 
 async def in_use(wholes: Iterable[Vanished], pruning: Pruning) -> list[Failure]:
@@ -153,7 +153,7 @@ async def _delete(queues: Iterable[Queue], pruning: Pruning, staying: _Staying) 
         if queue in staying:
             continue
         if (reason := await _kept(queue, pruning)) is None:
-            staying.gone.append(queue)
+            staying.gone[queue.name] = queue
         else:
             staying.add(queue, reason)
 

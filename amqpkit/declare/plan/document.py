@@ -7,6 +7,7 @@ from typing import Any, Final
 from amqpkit.declare.identity import address
 from amqpkit.declare.plan import changes as judged
 from amqpkit.declare.plan.changes import Change, Create, Delete, Replace, Update, UpdateLossy
+from amqpkit.declare.plan.extras import Kept
 from amqpkit.declare.plan.obstacles import Obstacle
 from amqpkit.declare.plan.planning import Plan, lossy
 from amqpkit.declare.plan.promises import Promise
@@ -55,10 +56,15 @@ def document(plan: Plan) -> dict[str, Any]:
         "changes": [change_document(change, blocked=isinstance(change, Replace)) for change in plan.changes],
         "obstacles": [_obstacle(each) for each in plan.obstacles],
         "extras": [address(each) for each in plan.extras],
-        "kept": [{"address": each.address, "reason": each.reason} for each in plan.kept],
+        "kept": [_kept(each) for each in plan.kept],
         "warnings": list(plan.warnings),
         "summary": summary(plan),
     }
+
+
+def _kept(kept: Kept) -> dict[str, Any]:
+    parts = {"parts": [address(each) for each in kept.parts]} if kept.parts else {}
+    return {"address": kept.address, "reason": kept.reason, **parts}
 
 
 def change_document(change: Change, *, blocked: bool = False) -> dict[str, Any]:

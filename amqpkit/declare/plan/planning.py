@@ -147,7 +147,7 @@ def _deletions(doomed: Collection[DeclaredObject], wholes: Collection[Vanished])
         exchanges=tuple(each for each in doomed if isinstance(each, Exchange)),
         queues=tuple(each for each in doomed if isinstance(each, Queue)),
         bindings=tuple(each for each in doomed if isinstance(each, Binding)),
-        policies=tuple(each for each in doomed if isinstance(each, Policy) and each not in fences),
+        policies=tuple(each for each in doomed if isinstance(each, Policy) and not owned.is_fence(each)),
     )
     for stage in deletion_stages(going, wholes):
         yield tuple(Delete(each, _why(each)) for each in stage)

@@ -10,7 +10,7 @@ from amqpkit.declare.plan.actual import Actual
 from amqpkit.declare.plan.document import document, summary_line
 from amqpkit.declare.plan.planning import Wishes, make_plan
 from amqpkit.declare.plan.saved import save
-from amqpkit.model import Binding, Exchange, Policy, Queue, Surroundings, Topology
+from amqpkit.model import Binding, Exchange, Holding, Policy, Queue, Surroundings, Topology
 from amqpkit.ports import BrokerInfo
 
 ROOT = Path(__file__).parents[4]
@@ -69,6 +69,31 @@ def test_every_key_is_described_and_the_document_is_json():
     keys = keys_of(kept) | keys_of(kept["summary"]) | keys_of(kept["changes"]) | keys_of(kept["obstacles"])
     assert [key for key in sorted(keys) if not re.search(rf"\b{re.escape(key)}\b", PAGE)] == []
     assert json.loads(json.dumps(kept)) == kept
+
+
+def test_a_work_queue_that_stays_is_told_once_with_all_its_parts():
+    there = Topology(FULL.exchanges, FULL.queues, FULL.bindings, FULL.policies)
+    name = min(FULL.work_queues)
+    whole = FULL.work_queues[name]
+    actual = Actual(there, holdings={whole.dead_queue: Holding(2, 0)})
+
+    plan = make_plan(Topology(owns=(name,)), actual, Wishes(prune=True))
+
+    (kept,) = document(plan)["kept"]
+    assert (kept["address"], kept["reason"]) == (
+        f"queue {name}",
+        f"queue {whole.dead_queue}: it holds 2 messages; a work queue stays whole",
+    )
+    assert {
+        f"exchange {whole.retry_exchange}",
+        f"exchange {whole.dead_exchange}",
+        f"queue {whole.dead_queue}",
+        f"policy amqpkit.{name}",
+        f"policy amqpkit.{name}.parts",
+        f"binding {whole.dead_exchange} -> queue {whole.dead_queue}",
+    } < set(kept["parts"])
+    assert plan.steps == ()
+    assert re.search(r"\bparts\b", PAGE)
 
 
 def test_a_replacement_lists_the_bindings_that_are_to_be_made_again():
