@@ -12,9 +12,10 @@ from amqpkit.brokers.memory.transport import MemoryTransport
 from amqpkit.declare.compiler import compile_topology
 from amqpkit.declare.identity import address
 from amqpkit.declare.plan.planning import Wishes
+from amqpkit.declare.plan.vanished import vanished
 from amqpkit.declare.spec.parsing import parse
-from amqpkit.errors import BrokerError, PublishError
-from amqpkit.model import Message, Properties, Queue, Topology
+from amqpkit.errors import BrokerError, ConnectionFailed, PublishError
+from amqpkit.model import Binding, Exchange, Message, Properties, Queue, Topology
 from amqpkit.operate.apply import ApplyFailed, apply, perform, prepare
 from amqpkit.operate.prune import Pruning
 from amqpkit.operate.survey import survey
@@ -324,3 +325,67 @@ async def test_a_part_that_the_file_declares_by_itself_is_left_alone():
     await apply(replace(wanted, queues=(dead,)), admin, wishes=PRUNE, pruning=Pruning(admin, sleep=at_once))
 
     assert objects(await admin.read()) == {"exchange kept", "queue q.dlq"}
+
+
+async def test_a_binding_from_another_exchange_to_its_own_is_part_of_it():
+    broker, admin = await made()
+    await admin.create(Binding("kept", "q.dlx", "dead", "exchange"))
+    before = await the_parts(admin)
+
+    late = Late(admin, 12, lambda: send(broker, "q.dlq"))
+    assert await pruned(admin, late) is not None
+    assert ("delete", Binding("kept", "q.dlx", "dead", "exchange")) in late.verbs
+    assert await the_parts(admin) == before
+
+    assert await send(broker, "q")
+    report = await apply(compiled(AFTER), admin, wishes=PRUNE, pruning=Pruning(admin, sleep=at_once))
+    (kept,) = (each for each in report.kept if each.address == "queue q")
+    assert "binding kept -dead-> exchange q.dlx" in {address(each) for each in kept.parts}
+
+
+async def test_nothing_is_unbound_when_nobody_can_look():
+    _, admin = await made()
+    before = objects(await admin.read())
+
+    class Blind(Late):
+        async def look(self, queue):
+            raise ConnectionFailed("gone")
+
+    error = await pruned(admin, Blind(admin))
+
+    assert error.reasons == ("queue q: gone",)
+    assert objects(await admin.read()) == before
+
+
+async def test_who_has_lost_the_lock_does_not_bind_again_and_says_so():
+    """Somebody else may be deleting the same queue now."""
+    _, admin = await made()
+    lost = []
+
+    async def lose(_seconds):
+        lost.append(BrokerError("the lock is lost"))
+        await send(admin._broker, "q")
+
+    plan, _ = await survey(compiled(AFTER), admin, PRUNE)
+    with pytest.raises(ApplyFailed) as caught:
+        await perform(
+            plan,
+            compiled(AFTER),
+            admin,
+            wishes=PRUNE,
+            pruning=Pruning(admin, sleep=lose),
+            trouble=lambda: lost[0] if lost else None,
+        )
+
+    left = "the lock is lost; its work queue stays, and this binding of it is gone"
+    assert {f"binding {source} -k-> queue q: {left}" for source in ("kept", "x")} < set(caught.value.reasons)
+
+
+def test_names_beside_those_of_a_work_queue_are_no_part_of_it():
+    names = ("q", "q.dlq", "q.retry.30s", "q.retry.other", "q.retry", "q.dlq.retry.30s", "qq.dlq")
+    queues = tuple(Queue(name) for name in names)
+    there = Topology(queues=queues, exchanges=(Exchange("q.retry"), Exchange("q.dlx")))
+
+    (found,) = vanished(there, (*queues, *there.exchanges))
+
+    assert [each.name for each in found.queues] == ["q", "q.retry.30s", "q.dlq"]
