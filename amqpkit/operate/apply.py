@@ -87,7 +87,9 @@ async def perform(  # noqa: PLR0913 - a plan, where, and how
     finally:  # when it is cancelled, too
         unbound = await work.bind_again()
     if work.failures:
-        raise ApplyFailed(report_of(work.done, plan), tuple(work.failures), (*unbound, *missing))
+        failed = {address(each) for each, _ in work.failures}  # a work queue may fail before its turn has come
+        undone = tuple(change for change in (*unbound, *missing) if judged.address(change) not in failed)
+        raise ApplyFailed(report_of(work.done, plan), tuple(work.failures), undone)
     report = report_of(work.done, plan)
     try:
         warnings = await _verified(topology, admin, wishes, report)

@@ -40,6 +40,8 @@ exchanges:
   kept: {type: direct}
 """
 PRUNE = Wishes(prune=True)
+STEPS = 17
+"""Deletions: of the work queue, of a plain queue and its binding, of an exchange."""
 QUEUES = ("q", "q.retry.30s", "q.retry.1m", "q.dlq")
 
 
@@ -137,6 +139,12 @@ async def test_a_message_that_comes_at_any_moment_is_kept_with_the_whole_work_qu
         assert isinstance(error, ApplyFailed)
         if queue == "q" or "queue q" in after:
             assert after == before
+            told = [
+                *error.report.deleted,
+                *(each.unwanted for each in error.missing),
+                *(each for each, _ in error.failures),
+            ]
+            assert len(told) == len({address(each) for each in told}) == STEPS
             assert [reason for reason in error.reasons if reason.startswith("queue q: ")] == list(error.reasons)
             kept += 1
     assert kept > 10
