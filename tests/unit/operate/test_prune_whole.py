@@ -76,12 +76,14 @@ class Late:
         self.admin, self.moment, self.happens, self.calls, self.verbs = admin, moment, happens, 0, []
 
     def __getattr__(self, name):
+        verb = getattr(self.admin, name)  # it has no more of them than the other
+
         async def call(*args, **options):
             self.calls += 1
             self.verbs.append((name, *args))
             if self.calls == self.moment:
                 await self.happens()
-            return {} if name == "holdings" else await getattr(self.admin, name)(*args, **options)
+            return {} if name == "holdings" else await verb(*args, **options)
 
         return call
 
@@ -212,11 +214,13 @@ class Dying:
         self.late, self.dead = late, False
 
     def __getattr__(self, name):
+        verb = getattr(self.late, name)
+
         async def call(*args, **options):
             if self.dead:
                 raise Killed
             try:
-                return await getattr(self.late, name)(*args, **options)
+                return await verb(*args, **options)
             except Killed:
                 self.dead = True
                 raise
