@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import time
 
 
@@ -19,3 +20,8 @@ def read_until(terminal: int, word: bytes | None, seconds: float = 30) -> bytes:
                 return said
             said += piece
     return said
+
+
+def hears_ctrl_c() -> None:
+    """Run in a child before its program: a shell that starts the tests in the background has them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -290,7 +290,6 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, command):
     places = {"FILE": CASES / "secrets.json", "FULL": CASES.parents[1] / "declare" / "full.yaml"}
     out = tmp_path / "out"
     words = [str(places.get(word, word)) for word in command]
-    force = ["--force"] if command[0] != "graph" else []
 
     def run(*more):
         line = shlex.join([sys.executable, "-m", "amqpkit.cli", *words, "--out", str(out), *more])
@@ -303,7 +302,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, command):
     run()
     assert list(tmp_path.iterdir()) == []
     out.write_text("mine")
-    run(*force)
+    run("--force")
     assert out.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [out]
 

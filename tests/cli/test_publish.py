@@ -16,6 +16,7 @@ from amqpkit.cli.resume import Resume
 from amqpkit.deliver.outgoing import Outcome
 from amqpkit.errors import AmqpkitError, PublishUncertain
 from tests.cli.office import apply, letters, lines, taken
+from tests.cli.terminal import hears_ctrl_c
 from tests.containers.brokers import Broker
 
 NOWHERE = ("--url", "amqp://nowhere.invalid")
@@ -214,8 +215,7 @@ def test_a_killed_run_goes_on_and_an_interrupted_one_says_how_far_it_came(broker
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # a shell that starts the tests in the background has them, and what they start, ignore Ctrl-C
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
+            preexec_fn=hears_ctrl_c,  # noqa: PLW1509 - no threads here
         )
         deadline = time.monotonic() + 30
         while not (office / "r").exists() or (office / "r").stat().st_size < before + further:

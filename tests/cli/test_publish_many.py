@@ -22,7 +22,7 @@ from amqpkit.cli.resume import Resume, ResumeUnwritableError
 from amqpkit.deliver.outgoing import Outcome
 from amqpkit.errors import PublishUncertain
 from tests.cli.office import apply, letters, lines, taken
-from tests.cli.terminal import read_until
+from tests.cli.terminal import hears_ctrl_c, read_until
 from tests.containers.brokers import Broker
 
 PAGE = 4096
@@ -162,7 +162,7 @@ def test_a_terminal_shows_how_far_it_is_and_gets_its_cursor_back(
     apply(broker)
     lines(office, *letters(12 if not is_stopped else 500))
     main_end, other_end = pty.openpty()
-    with start(office, broker, "--rate", "8/s", stderr=other_end) as program:
+    with start(office, broker, "--rate", "8/s", stderr=other_end, preexec_fn=hears_ctrl_c) as program:
         os.close(other_end)
         said = read_until(main_end, b" 4/")
         if is_stopped:

@@ -15,7 +15,7 @@ from amqpkit.operate.prune import Pruning
 from amqpkit.operate.survey import survey
 from tests.fuzz.topologies import topologies, without_blocked
 
-PAIRS = int(os.environ.get("AMQPKIT_BROKER_PAIRS", "30"))
+PAIRS = int(os.environ.get("AMQPKIT_BROKER_PAIRS", "24"))
 """On each broker; more by command: `AMQPKIT_BROKER_PAIRS=100 pytest tests/broker/apply/test_pairs.py`."""
 
 
