@@ -5,10 +5,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 SECONDS: Final = 1.0
 """A command that is done sooner shows nothing."""
@@ -19,10 +19,8 @@ class Waiting:
 
     def __init__(self, text: str, *, after: float = SECONDS) -> None:
         """Begin with a text; the line appears `after` seconds."""
-        console = Console(stderr=True, highlight=False)
-        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-        self._line = Progress(*columns, console=console, transient=True)
-        self._task = self._line.add_task(text, total=None)
+        self._text = text
+        self._line: tuple[Progress, TaskID] | None = None
         self._lock = threading.Lock()
         self._over = not sys.stderr.isatty()
         self._timer = threading.Timer(after, self._appear)
@@ -30,7 +28,11 @@ class Waiting:
 
     def __call__(self, text: str) -> None:
         """Say what comes next."""
-        self._line.update(self._task, description=text)
+        with self._lock:
+            self._text = text
+            if self._line:
+                line, task = self._line
+                line.update(task, description=text)
 
     def __enter__(self) -> Self:
         """Start the clock."""
@@ -45,13 +47,25 @@ class Waiting:
         with self._lock:
             self._over = True
             self._timer.cancel()
-            if self._line.live.is_started:  # else it would print an empty line
-                self._line.stop()
+            if self._line:
+                self._line[0].stop()
 
     def _appear(self) -> None:
         with self._lock:
             if not self._over:
-                self._line.start()
+                self._line = _begun(self._text)
+
+
+def _begun(text: str) -> "tuple[Progress, TaskID]":
+    # Most commands are done before they would show anything: they need not wait for these imports.
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    line = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+    task = line.add_task(text, total=None)
+    line.start()
+    return line, task
 
 
 def reading(paths: Sequence[Path]) -> Waiting:
