@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from amqpkit.declare.importing.found import Note, listed
+from amqpkit.declare.spec.definitions import default_type
 
 OPERATOR: Final = "operator_policy"
 LIMITS: Final = "vhost-limits"
 NOT_HERE: Final = "not managed here"
 _SECRETS: Final = ("password", "password_hash")
 _URI: Final = "uri"
-_TYPES: Final = frozenset({"classic", "quorum", "stream"})
 
 
 def notes(
@@ -59,9 +59,7 @@ def of_operator_policies(names: Collection[str]) -> Iterator[Note]:
 
 def default_queue_type(document: Mapping[str, Any], vhost: str | None) -> str:
     """Say of which type a queue is that names none: the vhost's default, else classic."""
-    about = _vhost(document, vhost)
-    kind = about.get("default_queue_type") or (about.get("metadata") or {}).get("default_queue_type")
-    return kind if kind in _TYPES else "classic"
+    return default_type(_vhost(document, vhost))
 
 
 def _of_vhost(document: Mapping[str, Any], vhost: str | None) -> Iterator[Note]:

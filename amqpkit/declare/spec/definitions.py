@@ -53,12 +53,13 @@ class _Reader:
         begin = Place(self.order, 1, 1, self.file)
         listings = {section: list(self.objects(section, sections.get(section, []))) for section in SECTIONS}
         vhost = self.vhost(sections, listings)
-        default_type = _default_type(sections, vhost)
+        about = next((each for each in _vhosts(sections) if each.get("name") == vhost), sections)
+        usual = default_type(about)
         entries: dict[str, Node] = {"version": Node(begin, 1)}
         if vhost is not None:
             entries["vhost"] = Node(begin, vhost)
         exchanges = self.named("exchange", listings["exchanges"], _exchange)
-        queues = self.named("queue", listings["queues"], lambda given: _queue(given, default_type))
+        queues = self.named("queue", listings["queues"], lambda given: _queue(given, usual))
         self.bind(listings["bindings"], {"exchange": exchanges, "queue": queues})
         policies = self.named("policy", listings["policies"], _policy)
         for section, found in (("exchanges", exchanges), ("queues", queues), ("policies", policies)):
@@ -137,10 +138,10 @@ def _exchange(item: Mapping[str, Any]) -> dict[str, Any]:
     return _given(item, "type", "durable", "auto_delete", "internal", "arguments")
 
 
-def _queue(item: Mapping[str, Any], default_type: str) -> dict[str, Any]:
+def _queue(item: Mapping[str, Any], usual: str) -> dict[str, Any]:
     given = _given(item, "durable", "auto_delete", "arguments")
     arguments = given.get("arguments", {})
-    kind = item.get("type") or default_type
+    kind = item.get("type") or usual
     if isinstance(arguments, dict):
         kind = arguments.get("x-queue-type", kind)
         given["arguments"] = {key: value for key, value in arguments.items() if key != "x-queue-type"}
@@ -160,12 +161,11 @@ def _node(place: Place, value: Any) -> Node:
     return Node(place, value)
 
 
-def _default_type(sections: Mapping[str, Any], vhost: str | None) -> str:
-    """Say of which type a queue is that names none: the vhost's default, else classic."""
-    about = next((each for each in _vhosts(sections) if each.get("name") == vhost), sections)
+def default_type(about: Mapping[str, Any]) -> str:
+    """Say of which type a queue is that names none, from what definitions say about its vhost: else classic."""
     metadata = about.get("metadata")
     said = [about.get("default_queue_type"), metadata.get("default_queue_type") if isinstance(metadata, dict) else None]
-    return next((kind for kind in said if kind in _TYPES), "classic")
+    return next((kind for kind in said if isinstance(kind, str) and kind in _TYPES), "classic")
 
 
 def _vhosts(sections: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -80,6 +80,7 @@ def test_a_queue_without_a_type_has_its_vhosts_default():
     ]
     assert kinds(alone, queues=[queue("a"), queue("b", type="quorum")]) == ["stream", "quorum"]
     assert kinds({}, queues=[queue("a")]) == ["classic"]
+    assert kinds({"default_queue_type": ["quorum"]}, queues=[queue("a")]) == ["classic"]
 
 
 def test_bindings_are_written_at_what_they_lead_to():
