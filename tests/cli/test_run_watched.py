@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from amqpkit.cli import main
+from tests.cli.service import MODULE
 from tests.containers.brokers import Broker, free_port
 
 FILE = """
@@ -24,19 +25,6 @@ work_queues:
     consume: {timeout: 30s}
     retry: {delays: [200ms]}
     dead_letter: {owner: team-post, alert: {messages: 1}}
-"""
-MODULE = """
-from amqpkit import Consumer, Context, Payload
-
-
-class Letter(Payload, type="letter.send"):
-    to: str
-
-
-class SendLetter(Consumer[Letter], queue="letter.send"):
-    def handle(self, letter: Letter, context: Context) -> None:
-        if letter.to == "nobody":
-            raise LookupError("no such person")
 """
 
 

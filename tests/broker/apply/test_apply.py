@@ -21,12 +21,6 @@ FULL = Path(__file__).parents[2] / "unit" / "declare" / "full.yaml"
 NAMES = ("a/b", "a%2Fb", "50%", "x?y#z", "a b", "a;b", "a.b.c", "a+b", "~", "очередь", "it's", '"', "..", ".")
 
 
-@pytest.fixture
-async def admin(broker):
-    async with ManagementAdmin(broker.api, vhost=broker.vhost) as here:
-        yield here
-
-
 def queue(name, kind="quorum", **arguments):
     return Queue(name, type=kind, arguments={"x-queue-type": kind, **arguments})
 

@@ -20,19 +20,6 @@ from amqpkit.operate.prune import Pruning, prune_queues
 
 
 @pytest.fixture
-async def admin(broker):
-    async with ManagementAdmin(broker.api, vhost=broker.vhost) as here:
-        yield here
-
-
-@pytest.fixture
-async def sentry(broker):
-    here = await AioSentry.open(BrokerURL.parse(broker.url), "amqpkit tests")
-    yield here
-    await here.close()
-
-
-@pytest.fixture
 def channel(broker):
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     channel = connection.channel()

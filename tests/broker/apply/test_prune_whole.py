@@ -6,9 +6,6 @@ from dataclasses import replace
 import pika
 import pytest
 
-from amqpkit.brokers.aio.sentry import AioSentry
-from amqpkit.brokers.management import ManagementAdmin
-from amqpkit.brokers.url import BrokerURL
 from amqpkit.declare.compiler import compile_topology
 from amqpkit.declare.identity import address
 from amqpkit.declare.plan.planning import Wishes
@@ -47,19 +44,6 @@ class Stale:
 
     async def holdings(self, _queues):
         return {}
-
-
-@pytest.fixture
-async def admin(broker):
-    async with ManagementAdmin(broker.api, vhost=broker.vhost) as here:
-        yield here
-
-
-@pytest.fixture
-async def sentry(broker):
-    here = await AioSentry.open(BrokerURL.parse(broker.url), "amqpkit tests")
-    yield here
-    await here.close()
 
 
 async def works(rig, message_id):
